@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from truespan.types.job import JobState
 from truespan.types.source import Upload
 from truespan.types.vectors import Vector
 from truespan.wiring import open_library
-from truespan.wiring.environment import find_leftovers
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
 """The first steps, in which an upload becomes a job, and some steps of every job."""
@@ -44,9 +42,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
-    places = ("store.db", "index", "assets", "uploads")
-    search = partial(find_leftovers, [folder / place for place in places])
-    return Library(replace(library(folder)._components, find_leftovers=search, **changes))
+    return Library(replace(library(folder)._components, **changes))
 
 
 def waited(made: Library) -> None:
@@ -179,21 +175,6 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         assert [one.name for one in world.documents.list()] == ["other.txt"]
     assert traces(home, text, own) == []
     assert uploads(home) == []
-
-
-@proves("upkeep.deletion-complete")
-def test_erasure_check_finds_an_upload_that_is_left(home: Path) -> None:
-    with opened(home) as made:
-        world, _ = uploaded_twice(made)
-        first = rare_text("first")
-        # The same text is waiting under another name, and is not in the store yet.
-        left_behind(made, world, "copy.txt", first)
-
-        receipt = world.documents.delete("secret.txt")
-
-        assert receipt.check is not None
-        assert receipt.check.found > 0
-        assert not receipt.erased
 
 
 @proves("upkeep.deletion-complete")

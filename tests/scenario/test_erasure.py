@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -23,13 +20,12 @@ from tests.support.leftover_search import contents, rare_text, traces
 from tests.support.worlds import query
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound, StoreBusy, WorldBusy, WorldNotFound
+from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.maintenance.delete import digest_of
 from truespan.store.engines import sqlite
 from truespan.types.job import JobState
 from truespan.types.vectors import Vector
-from truespan.wiring.environment import find_leftovers
 
 MAX_STEPS = 60
 
@@ -45,10 +41,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
-    plain = library(folder)
-    places = [folder / "store.db", folder / "index", folder / "assets"]
-    search = partial(find_leftovers, places)
-    return Library(replace(plain._components, find_leftovers=search, **changes))
+    return Library(replace(library(folder)._components, **changes))
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -94,23 +87,7 @@ def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
         assert traces(home, text, own, [*gone]) == []
         assert to_compare(world) == [one for one in before if one[0] != "gone.txt"]
         assert receipt.erased
-        assert receipt.check is not None
-        assert (receipt.check.found, receipt.check.traces > 4) == (0, True)
     assert traces(home, text, own) == []
-
-
-@proves("upkeep.deletion-complete")
-def test_deletion_with_leftovers_in_a_file_is_not_erased(home: Path) -> None:
-    with opened(home) as made:
-        world, text, _ = two_documents(home, made)
-        (home / "assets").mkdir(exist_ok=True)
-        (home / "assets" / "copy.txt").write_text(text)
-
-        receipt = world.documents.delete("gone.txt")
-
-        assert receipt.check is not None
-        assert receipt.check.found > 0
-        assert (receipt.erased, receipt.waiting, receipt.outside) == (False, {}, {})
 
 
 def to_compare(world: World) -> list[tuple[str, str, str]]:
@@ -343,43 +320,3 @@ def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
         if not killed:
             break
     assert 4 < step < MAX_STEPS - 1
-
-
-CLOSE = """
-import apsw, sys
-connection = apsw.Connection(sys.argv[1])
-connection.execute("SELECT count(*) FROM worlds").fetchall()
-connection.close()
-"""
-
-
-@proves("upkeep.deletion-complete")
-def test_search_for_leftovers_keeps_the_locks_of_the_store(home: Path) -> None:
-    with opened(home) as deleting:
-        world, *_ = two_documents(home, deleting)
-        assert world.documents.delete("gone.txt").erased
-        # The last connection to a database deletes its log; this one must not take itself for it.
-        subprocess.run([sys.executable, "-c", CLOSE, str(home / "store.db")], check=True)
-        assert (home / "store.db-wal").exists()
-        world.ingest(written(home, "later.txt", "The later text."))
-    with opened(home) as again:
-        assert "later.txt" in [found.name for found in again.world("world").documents.list()]
-
-
-@proves("upkeep.deletion-complete")
-def test_parts_of_a_database_overlap_and_a_missing_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "store.db").write_bytes(b"0123456789abcdefghij-")
-
-    parts = list(sqlite.read_parts(tmp_path / "store.db", 10, 4))
-
-    assert parts == [b"0123456789", b"6789abcdefghij", b"ghij-"]
-    with pytest.raises(StoreBusy, match="cannot be searched"):
-        list(sqlite.read_parts(tmp_path / "absent.db", 10, 4))
-
-
-@proves("upkeep.deletion-complete")
-def test_parts_of_a_database_have_zeros_at_its_end(tmp_path: Path) -> None:
-    content = b"0123456789erased\0\0\0\0"
-    (tmp_path / "store.db").write_bytes(content)
-
-    assert b"".join(sqlite.read_parts(tmp_path / "store.db", 12, 0)) == content

@@ -40,7 +40,7 @@ from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId, hash_text
 from truespan.types.job import MAX_CRASHES
-from truespan.types.maintenance import Check, Trace, TraceScan
+from truespan.types.maintenance import Check
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, Defaults, RankPart
 from truespan.types.scope import Scope
@@ -151,8 +151,6 @@ class Components(Struct, frozen=True):
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""
     backups: Backups | None = None
-    find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
-    """Search of the library's files for deleted content."""
     pictures: PictureStore | None = None
     """Drawn pages of sources; None if sources are not drawn."""
     pages: PageFetcher | None = None
@@ -197,7 +195,6 @@ class Components(Struct, frozen=True):
             index=self.index,
             assets=self.assets,
             clock=self.clock,
-            find_leftovers=self.find_leftovers,
             uploads=self.uploads,
             pictures=self.pictures,
         )

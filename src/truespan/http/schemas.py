@@ -226,22 +226,13 @@ class FilesRemoved(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class EraseCheck(Struct, frozen=True, kw_only=True):
-    """The search of all files for deleted data, in numbers."""
-
-    traces: int
-    files: int
-    bytes: int
-    found: int
-
-
 @members_of(
     Receipt,
     "world world_id number doc_id name deleted_at rows redacted points assets uploads erased "
-    "waiting outside check digest conversation reader",
+    "waiting outside digest conversation reader",
 )
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
-    """The receipt of a deletion: removed data, and any of it that can still be found; no text.
+    """The receipt of a deletion: removed data, and what is left to do; no text.
 
     `number` and `doc_id` are null if a whole world or conversations were deleted. `conversation`
     and `reader` say which conversations, if not all of the world. `erased` means that the data is
@@ -252,7 +243,6 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
 
     assets: FilesRemoved
     uploads: FilesRemoved
-    check: EraseCheck | None
     conversation: str | UnsetType = UNSET
     reader: str | UnsetType = UNSET
 

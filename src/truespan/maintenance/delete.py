@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,9 @@ from truespan.types.maintenance import (
     ErasureKind,
     FileTreatment,
     RemovedFiles,
-    Trace,
-    TraceScan,
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
-from truespan.types.vectors import ROW_BYTES
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -46,11 +43,9 @@ class Receipt(Struct, frozen=True):
     """Receipt of a deletion.
 
     `rows` counts the deleted rows by table, `redacted` the job records that named the document.
-    `erased` is true if no file of the library contains its bytes any more; otherwise `waiting` has
-    the remaining work and the reasons, and 'truespan repair' does it. `outside` lists files of
-    servers and the requests made there; then `erased` is always false. `check` is the result of
-    searching the library's own files afterwards; None if there was nothing distinctive to search
-    for.
+    `erased` is true if every file of the library that had its bytes was rewritten or removed;
+    otherwise `waiting` has the remaining work and the reasons, and 'truespan repair' does it.
+    `outside` lists files of servers and the requests made there; then `erased` is always false.
     """
 
     world: str
@@ -68,7 +63,6 @@ class Receipt(Struct, frozen=True):
     erased: bool = False
     waiting: Mapping[str, str] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
-    check: TraceScan | None = None
     digest: str = ""
     conversation: str | None = None
     """The id of a deleted conversation; in JSON only if there is one, as the reader."""
@@ -82,7 +76,6 @@ class Receipt(Struct, frozen=True):
         fields = asdict(self)
         fields["assets"] = self.assets._asdict()
         fields["uploads"] = self.uploads._asdict()
-        fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = to_builtins(self.points)
         fields["deleted_at"] = format_time(self.deleted_at)
         for name in ("conversation", "reader"):
@@ -119,7 +112,6 @@ class ErasureReport(Struct):
 
 _DELETED_AT_ONCE = ("conversations", "turns", "notes")
 """Tables whose rows are deleted when a document is hidden, before its own rows are."""
-_SEARCHED_VECTORS = 4
 _IMMEDIATE_KINDS = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
 _NOT_REQUESTED = "asked_for_later"
 
@@ -131,7 +123,6 @@ class Remover(Struct, frozen=True):
     index: VectorIndex
     assets: AssetStore
     clock: Clock
-    find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None
     uploads: UploadStore | None = None
     pictures: PictureStore | None = None
 
@@ -146,12 +137,10 @@ class Remover(Struct, frozen=True):
     ) -> Receipt:
         """Delete a document: hide it, delete images and points, then rows.
 
-        With `erase`, its bytes are also removed from files, which are searched afterwards.
-        `uploads` are its uploaded files, removed before. If the index does not answer, points and
-        rows wait for 'truespan repair'.
+        With `erase`, its bytes are also removed from files. `uploads` are its uploaded files,
+        removed before. If the index does not answer, points and rows wait for 'truespan repair'.
         """
         store = self.store
-        traces = self._find_traces(scope, document.number) if erase else []
         redacted = dict(store.tombstone(scope, document.number, erase=erase))
         refs = [ref for ref in store.retired(scope) if ref.document == document.number]
         gone = document.doc_id in store.deleted(scope)
@@ -181,7 +170,7 @@ class Remover(Struct, frozen=True):
             uploads=uploads,
             waiting=waiting,
         )
-        return self._erase_files(receipt, traces, erase=erase)
+        return self._erase_files(receipt, erase=erase)
 
     def clear(self, scope: Scope, documents: Collection[int]) -> None:
         """Delete images, points and rows of discarded revisions of these documents.
@@ -210,7 +199,6 @@ class Remover(Struct, frozen=True):
         """
         generation = world.generation
         scope = Scope(authority, world.id, generation) if generation else None
-        traces = self._find_traces(scope, None) if scope and erase else []
         points = []
         for kept in self.store.kept_generations(scope) if scope else ():
             own = Scope(authority, world.id, kept.generation)
@@ -229,7 +217,7 @@ class Remover(Struct, frozen=True):
             rows=dict(sorted(rows.items())),
             points=tuple(points),
         )
-        return self._erase_files(receipt, traces, erase=erase)
+        return self._erase_files(receipt, erase=erase)
 
     def conversations(
         self,
@@ -255,7 +243,7 @@ class Remover(Struct, frozen=True):
             conversation=conversation,
             reader=reader,
         )
-        return self._erase_files(receipt, [], erase=erase)
+        return self._erase_files(receipt, erase=erase)
 
     def finish_erasures(
         self, *, urgent: bool = False, kinds: Collection[ErasureKind] = frozenset(ErasureKind)
@@ -303,22 +291,6 @@ class Remover(Struct, frozen=True):
             self.index.flush(scope)
         return FileTreatment.GONE
 
-    def _find_traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return texts, vectors and states to search files for; none without a searcher."""
-        if self.find_leftovers is None:
-            return []
-        traces = self.store.traces(scope, document)
-        # A few vectors that belong to no other text.
-        ids = self.store.own_chunks(scope, document, limit=_SEARCHED_VECTORS)
-        # An index that cannot be read must not prevent a deletion.
-        with suppress(errors.TruespanError):
-            points = self.index.read(scope, ids) if ids else []
-            traces += [Trace(True, point.vector) for point in points]
-        hashes = [chunk.text_hash for chunk in self.store.expected_among(scope, ids)]
-        states = self.store.read_word_states(scope, hashes).values()
-        # The state of a word depends on its context, so it is unique to the text.
-        return traces + [Trace(False, rows[:ROW_BYTES]) for rows in states if rows]
-
     def _remove_points(
         self, scope: Scope, refs: Sequence[RevisionRef]
     ) -> tuple[PointsRemoved, ...]:
@@ -334,20 +306,15 @@ class Remover(Struct, frozen=True):
             removed.append(PointsRemoved(own.generation.number, own.profile.id, len(ids)))
         return tuple(removed)
 
-    def _erase_files(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
-        """Erase remaining data in files, search the files, and complete the receipt."""
+    def _erase_files(self, receipt: Receipt, *, erase: bool) -> Receipt:
+        """Erase remaining data in files, and complete the receipt."""
         kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
         report = self.finish_erasures(urgent=True, kinds=kinds)
-        check = None
-        if erase and traces and self.find_leftovers is not None:
-            check = self.find_leftovers(traces)
-        found = check.found if check else 0
         return replace(
             receipt,
             assets=sum_files([receipt.assets, report.assets]),
             uploads=sum_files([receipt.uploads, report.uploads]),
-            erased=erase and not (receipt.waiting or report.waiting or report.outside or found),
+            erased=erase and not (receipt.waiting or report.waiting or report.outside),
             waiting={**(report.waiting if erase else {"files": _NOT_REQUESTED}), **receipt.waiting},
             outside={kind: fate.value for kind, fate in report.outside.items()},
-            check=check,
         ).with_digest()

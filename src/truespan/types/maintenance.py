@@ -182,22 +182,6 @@ class Erasure(Struct, frozen=True):
     urgent: bool
 
 
-class Trace(NamedTuple):
-    """Bytes that occur only in deleted data: a part of a text or of a vector."""
-
-    is_vector: bool
-    content: bytes
-
-
-class TraceScan(NamedTuple):
-    """Result of scanning all files for traces of deleted data."""
-
-    traces: int
-    files: int
-    bytes: int
-    found: int
-
-
 class RemovedFiles(NamedTuple):
     """Number and size of removed files."""
 

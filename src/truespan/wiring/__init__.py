@@ -40,7 +40,7 @@ from truespan.retrieval.query import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
 from truespan.types.chunk import FigureFlags
-from truespan.types.maintenance import Check, Trace, TraceScan
+from truespan.types.maintenance import Check
 from truespan.types.profile import EmbeddingLimits
 from truespan.types.request import Defaults, RankPart
 from truespan.types.scope import OWNER, Authority
@@ -186,7 +186,6 @@ def open_library(
             answers=rules,
             cohort=CohortVectors(Cohort(cohort.DIGEST, cohort.read_texts, cohort.read_vectors)),
             conversations=providers.conversation_rules(settings),
-            find_leftovers=partial(_find_leftovers, folder, settings),
             pages=_pages(settings, clock, max_bytes),
             watch_folders=_watch_folders,
             uploads=defer(partial(_uploads, folder, settings)),
@@ -387,19 +386,6 @@ def read_golden(path: str) -> bytes:
     from truespan.types.source import display_path
 
     return read_file(path, display_path(path), jailed=False, max_bytes=64 * MEBIBYTE)
-
-
-def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> TraceScan:
-    from truespan.wiring.environment import find_leftovers
-
-    own_files = [
-        folder / storage.STORE_FILE,
-        folder / INDEX_FOLDER,
-        storage.assets_folder(folder, settings),
-        folder / UPLOADS_FOLDER,
-        folder / storage.PICTURES_FOLDER,
-    ]
-    return find_leftovers(own_files, traces)
 
 
 def _usage_key(folder: Path) -> UsageKey:

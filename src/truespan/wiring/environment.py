@@ -1,21 +1,18 @@
-"""Checks of a library's environment: files, database, index, models, keys, versions, leftovers."""
+"""Checks of a library's environment: files, database, index, models, keys, versions."""
 
 from __future__ import annotations
 
-import errno
-import mmap
 import os
 import platform
 import shutil
 import stat
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from truespan.errors import TruespanError, resource_error
+from truespan.errors import TruespanError
 from truespan.index.server import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import Clock, VectorIndex
@@ -26,9 +23,7 @@ from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
-from truespan.store.engines.sqlite import read_parts
-from truespan.types.maintenance import Check, Trace, TraceScan, Verdict
-from truespan.types.vectors import numbers_of
+from truespan.types.maintenance import Check, Verdict
 from truespan.wiring.providers import folder_embedder, sentence_embedder
 
 if TYPE_CHECKING:
@@ -38,9 +33,6 @@ _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
     "qdrant-client", "torch", "sentence-transformers",
 )  # fmt: skip
-
-_PART_BYTES = 16 << 20
-"""Size of the parts in which a database is searched."""
 
 
 def check_environment(
@@ -177,8 +169,6 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 EARLIEST = 1_767_225_600.0
 """Start of 2026; a clock with an earlier time was never set."""
 AHEAD = 86_400.0
-_NUMBERS = 8
-"""Count of numbers of a vector that are searched together: 32 bytes that are unique."""
 
 
 def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -> Iterator[Check]:
@@ -223,97 +213,3 @@ def _check_settings(path: Path) -> Check:
         says = "others on this machine can change it"
         return Check(path.name, Verdict.PROBLEM, says, "Make it private: chmod 600.")
     return Check(path.name, Verdict.OK, "is valid, and only its owner can change it")
-
-
-def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan:
-    """Search the files of the store, the index and the images for erased content."""
-    paths: list[Path] = []
-    databases: set[Path] = set()
-    for place in places:
-        if place.is_dir():
-            paths += (path for path in sorted(place.rglob("*")) if path.is_file())
-        else:
-            # A database has further files with the same prefix, such as its write-ahead log. The
-            # locks of its connections are on the file itself and on its shared memory, which has no
-            # content: opening and closing either here would release them.
-            files = sorted(place.parent.glob(f"{place.name}*"))
-            databases.add(place)
-            paths += (path for path in files if not path.name.endswith("-shm"))
-    patterns = {form for trace in traces for form in _forms(trace)}
-    size, found = 0, set[bytes]()
-    for path in paths:
-        search = _search_database if path in databases else _search_file
-        length, present = search(path, patterns - found)
-        size, found = size + length, found | present
-    return TraceScan(len(traces), len(paths), size, len(found))
-
-
-def _search_database(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
-    found, overlap = set[bytes](), max(map(len, patterns), default=0)
-    for part in read_parts(path, _PART_BYTES, overlap):
-        found |= {form for form in patterns - found if form in part}
-    return path.stat().st_size, found
-
-
-def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
-    try:
-        with path.open("rb") as file:
-            length = path.stat().st_size
-            if not length:
-                return 0, set()
-            parts = list(_written_parts(file.fileno(), length, max(map(len, patterns), default=0)))
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return length, {
-                    form
-                    for form in patterns
-                    if any(content.find(form, start, end) >= 0 for start, end in parts)
-                }
-    except (OSError, ValueError) as error:
-        if known := resource_error(error):
-            # A file that was not searched must not count as searched.
-            raise known from None
-        # The index creates and deletes files while it runs.
-        return 0, set()
-
-
-def _written_parts(file: int, length: int, margin: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a file that are not holes; the index reserves 32 MB for its log.
-
-    A file system may store written zeros as a hole, so each part has a margin.
-    """
-    if not hasattr(os, "SEEK_DATA"):
-        yield 0, length
-        return
-    end = 0
-    while end < length:
-        try:
-            start = os.lseek(file, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # Only a hole is left.
-                return
-            yield end, length  # The file system does not report holes.
-            return
-        end = os.lseek(file, start, os.SEEK_HOLE)
-        yield max(start - margin, 0), min(end + margin, length)
-
-
-def _forms(trace: Trace) -> list[bytes]:
-    """Return the forms of a trace in files: raw, and for vectors also in CBOR."""
-    if not trace.is_vector:
-        return [trace.content]
-    numbers = numbers_of(trace.content)
-    for start in range(len(numbers) // 2, len(numbers) - _NUMBERS + 1):
-        part = numbers[start : start + _NUMBERS]
-        # Different numbers other than zero are unique to the vector.
-        if len(set(part)) == _NUMBERS and all(part):
-            raw = trace.content[4 * start : 4 * (start + _NUMBERS)]
-            return [raw, b"".join(map(_to_cbor, numbers_of(raw)))]
-    return []
-
-
-def _to_cbor(number: float) -> bytes:
-    """Return a number in CBOR, in the fewest bytes that represent it exactly."""
-    half = struct.pack(">e", number) if abs(number) < 65000 else b""
-    if half and struct.unpack(">e", half)[0] == number:
-        return b"\xf9" + half
-    return b"\xfa" + struct.pack(">f", number)

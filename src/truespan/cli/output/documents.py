@@ -204,8 +204,6 @@ def show_erasure(receipt: Receipt) -> list[str]:
         why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())
         lines.append(f"Not erased from all files yet ({why}); 'truespan repair' does that.")
     lines += [_OUTSIDE[outcome].format(kind) for kind, outcome in receipt.outside.items()]
-    if receipt.check is not None and receipt.check.found:
-        lines.append(f"{receipt.check.found} traces of it were still found in files.")
     return lines
 
 

@@ -58,8 +58,6 @@ SPELLINGS: Final = {
     "NOT IN LIST": "<> ALL({0})",
     "WORLD_TEXT": "CAST({0}.world_id AS text)",
     "IS_WORLD": "{0}.world_id = CAST({1} AS uuid)",
-    "BYTES_CONTAIN": "position({1} IN {0}) > 0",
-    "TEXT_CONTAINS": "position({1} IN convert_to({0}, 'UTF8')) > 0",
     "LOCK_ROWS": "FOR NO KEY UPDATE",
     "FROM_BYTES": "{0}",
     # Row security has the condition for every statement.

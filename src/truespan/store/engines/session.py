@@ -11,8 +11,6 @@ engine expands with one small table:
     NOT IN LIST(:ids)      no membership in a list
     WORLD_TEXT(d)          the id of a world as text, from a row of `directory`
     IS_WORLD(d, :id)       whether a row of `directory` has this world id; NULL without an id
-    BYTES_CONTAIN(c.text, :b)  whether a stored text contains these bytes
-    TEXT_CONTAINS(r.name, :b)  whether any other text column contains these bytes
     FROM_BYTES(:text)      the value of a stored text, from its bytes
     LOCK_ROWS()            after a SELECT: lock its rows until the transaction ends
     SEEN(r)                whether the audience of the scope sees a row of `revisions`

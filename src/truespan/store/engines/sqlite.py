@@ -52,8 +52,6 @@ SPELLINGS: Final = {
     "NOT IN LIST": "NOT IN (SELECT value FROM json_each({0}))",
     "WORLD_TEXT": "{0}.id",
     "IS_WORLD": "{0}.id = {1}",
-    "BYTES_CONTAIN": "instr(CAST({0} AS BLOB), {1}) > 0",
-    "TEXT_CONTAINS": "instr(CAST({0} AS BLOB), {1}) > 0",
     "LOCK_ROWS": "",
     "FROM_BYTES": "CAST({0} AS TEXT)",
     "SEEN": "(:caller = '*' OR seen_by({0}.audience, :caller))",
@@ -470,34 +468,6 @@ def migrate(connection: apsw.Connection) -> None:
     for migration in pending_migrations("sqlite", found):
         connection.execute(migration.script)
         connection.execute(f"PRAGMA user_version = {migration.version}")
-
-
-def read_parts(path: Path, size: int, overlap: int) -> Iterator[bytes]:
-    """Yield the bytes of a database file in parts of a size, each with the end of the one before.
-
-    SQLite opens and closes the file: closing it in any other way would release the locks of all
-    connections of this process, and another process could delete the log with their commits.
-
-    Raises:
-        StoreBusy: the file cannot be read.
-    """
-    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
-    try:
-        file = apsw.VFSFile("", str(path), flags)
-        try:
-            length = file.xFileSize()
-            for start in range(0, length, size):
-                first, end = max(start - overlap, 0), min(start + size, length)
-                # A read past the end would lose zeros at the end of the file.
-                yield file.xRead(end - first, first)
-        finally:
-            file.xClose()
-    except apsw.Error as error:
-        require_descriptor()
-        raise errors.StoreBusy(
-            "The library's database file cannot be searched for erased content.",
-            advice="Check the disk and how it is mounted, then delete again.",
-        ) from error
 
 
 def known_schemas() -> range:

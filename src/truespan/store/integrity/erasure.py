@@ -8,45 +8,16 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from truespan.errors import WorldNotFound
-from truespan.store.engines.session import Part, Session, retry_on_conflict, world_ids
-from truespan.types.ids import ChunkId, WorldId
-from truespan.types.maintenance import Erasure, ErasureKind, FileTreatment, Trace
+from truespan.store.engines.session import Part, Session, retry_on_conflict
+from truespan.types.ids import WorldId
+from truespan.types.maintenance import Erasure, ErasureKind, FileTreatment
 from truespan.types.profile import profile_from_json
 from truespan.types.scope import Authority, Scope, Verb
 
 _ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
-_TRACES = 4
-_TRACE_CHARACTERS = 48
 _DELETED = "(deleted)"
 QUERIES_ERASED = "erased"
 """Key of the row of `query_cache` that records the time of the last erasure."""
-
-_REVISIONS = """
-    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = coalesce(CAST(:document AS INTEGER), d.number)
-"""
-
-# Labels are searched as well: a chunk may consist of a title only.
-_CONTAINS_STRETCH = """
-    SELECT 1 FROM documents d JOIN revisions r ON r.document = d.key
-    LEFT JOIN texts t ON t.revision = r.key
-    WHERE d.world_id = :world AND r.key NOT IN LIST(:own) AND (
-      BYTES_CONTAIN(t.text, :stretch) OR TEXT_CONTAINS(r.name, :stretch)
-      OR TEXT_CONTAINS(r.path, :stretch) OR TEXT_CONTAINS(r.title, :stretch)
-      OR TEXT_CONTAINS(r.metadata, :stretch) OR TEXT_CONTAINS(r.derived, :stretch)
-      OR TEXT_CONTAINS(r.properties, :stretch) OR EXISTS (
-        SELECT 1 FROM figures f
-        WHERE f.revision = r.key AND BYTES_CONTAIN(f.description, :stretch)))
-    LIMIT 1
-"""
-
-_SHARED_HASHES = """
-    SELECT s.text_hash FROM states s WHERE s.world_id = :world
-      AND s.text_hash IN LIST(:hashes) AND s.revision NOT IN LIST(:own)
-    UNION SELECT t.text_hash FROM tails t JOIN revisions r ON r.key = t.revision
-      JOIN documents d ON d.key = r.document WHERE d.world_id = :world
-      AND t.text_hash IN LIST(:hashes) AND t.revision NOT IN LIST(:own)
-"""
 
 
 class Erasures(Part):
@@ -90,64 +61,6 @@ class Erasures(Part):
     def rewrite_file(self) -> FileTreatment:
         """Rewrite the store's files, or request it from a server."""
         return self._db.rewrite()
-
-    def traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return a few pieces of text of a document, or of the world, that no other text has."""
-        with self._db.read_every_world() as session:
-            session.disable_timeout()
-            session.enter(scope.world)
-            own = [key for (key,) in session.all(_REVISIONS, document=document)]
-            # The middle of a few chunks, spread evenly.
-            places = session.all(
-                """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:own)
-                   ORDER BY revision, generation, position""",
-                own=own,
-            )
-            step = max(1, len(places) // _TRACES)
-            stretches: dict[bytes, None] = {}
-            for revision, generation, position in places[step // 2 :: step][:_TRACES]:
-                data = session.value(
-                    """SELECT BYTES(text) FROM chunks WHERE revision = :revision
-                         AND generation = :generation AND position = :position""",
-                    revision=revision,
-                    generation=generation,
-                    position=position,
-                )
-                text = data.decode(errors="ignore")
-                middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
-                if stretch := text[middle : middle + _TRACE_CHARACTERS]:
-                    stretches[stretch.encode()] = None
-            # Keys of revisions are unique, so `own` excludes nothing in other worlds.
-            for world in world_ids(session):
-                session.enter(world)
-                stretches = {
-                    stretch: None
-                    for stretch in stretches
-                    if not session.all(_CONTAINS_STRETCH, stretch=stretch, own=own)
-                }
-        return [Trace(False, stretch) for stretch in stretches]
-
-    def own_chunks(self, scope: Scope, document: int | None, *, limit: int) -> list[ChunkId]:
-        """Return embedded chunks whose text no other document of any world has."""
-        with self._db.read_every_world() as session:
-            session.disable_timeout()
-            session.enter(scope.world)
-            own = [key for (key,) in session.all(_REVISIONS, document=document)]
-            found = session.all(
-                """SELECT chunk_id, text_hash FROM states
-                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:own)
-                     AND generation = :generation AND state = 'embedded'
-                   ORDER BY revision, position""",
-                own=own,
-                generation=scope.generation.number,
-            )
-            hashes = [text_hash for _, text_hash in found]
-            shared: set[str] = set()
-            for world in world_ids(session):
-                session.enter(world)
-                rows = session.all(_SHARED_HASHES, hashes=hashes, own=own)
-                shared.update(text_hash for (text_hash,) in rows)
-        return [ChunkId(chunk) for chunk, text_hash in found if text_hash not in shared][:limit]
 
     @retry_on_conflict
     def delete_world(self, authority: Authority, world: WorldId, *, erase: bool) -> dict[str, int]:

@@ -181,7 +181,6 @@ function receiptOf(receipt, close) {
       fact(own.receiptRows, rows.map(([table, count]) => `${table} ${whole(count)}`).join(", ") || "0"),
       fact(own.receiptPoints, whole(points)),
       fact(own.receiptFiles, texts.counts.files({ count: receipt.assets.files + receipt.uploads.files })),
-      receipt.check && fact(own.receiptCheck, own.tracesFound({ found: receipt.check.found, count: receipt.check.files })),
       fact(own.receiptDigest, make("code", {}, receipt.digest)),
     ),
     make("div", { class: "row end" }, button(own.saveReceipt, () => save(receipt), { class: "quiet" }), button(texts.common.close, close)),
