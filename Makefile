@@ -15,7 +15,7 @@ TORCH := .venv-torch
 DOCS := .venv-docs
 
 .PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-chat-client test-ocr test-torch programs chromium axe openai typescript lint format types \
-	bench bench-flame bench-growth prove fuzz fuzz-http growth soak guards promises reference pictures docs docs-serve package lock clean
+	bench bench-flame bench-growth prove prove-worlds prove-reading prove-indexes prove-laws fuzz fuzz-http growth soak guards promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -54,12 +54,13 @@ test-fast: $(VENV)/.dev ## run the tests that need one process, in a minute or s
 
 # `test` runs most tests in worlds as users get them; this runs them with the defaults of the contract.
 test-contract: $(VENV)/.dev ## run the tests with small worlds with the defaults `contract`
-	$(BIN)/python -m pytest -n auto --dist loadfile --defaults contract tests/scenario tests/unit tests/laws
+	$(BIN)/python -m pytest -n auto --dist loadfile --defaults contract $(SHARD:%=--shard %) \
+		tests/scenario tests/unit tests/laws
 
 # `test` runs the store tests on both databases; this runs all tests that open libraries on PostgreSQL.
 test-postgres: $(VENV)/.dev ## run the tests with small worlds on a store in PostgreSQL
-	$(BIN)/python -m pytest -n auto --dist loadfile --store postgres tests/contract/test_tokens.py \
-		tests/scenario tests/unit tests/laws
+	$(BIN)/python -m pytest -n auto --dist loadfile --store postgres $(SHARD:%=--shard %) \
+		tests/contract/test_tokens.py tests/scenario tests/unit tests/laws
 
 PROGRAMS := libreoffice-writer pandoc
 test-system: $(VENV)/.dev ## create documents with LibreOffice and pandoc and read them
@@ -203,11 +204,21 @@ bench-growth: $(BENCH)/.installed ## measure cost up to a million chunks (about 
 
 MINUTES ?= 60
 LAWS = $(shell grep -rlE 'import hypothesis|from hypothesis|laws.examples' tests --include='test_*.py')
-prove: $(VENV)/.dev ## 100,000 transactions in 200 worlds, and 200,000 answers compared before and after unread text changes
-	$(BIN)/python -m tools.transaction_stress --transactions 100000 --minutes $(MINUTES)
-	$(BIN)/python -m tools.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
-	$(BIN)/python -m tools.compare_indexes --queries $(or $(QUERIES),20000)
-	$(BIN)/python -m pytest -n auto $(LAWS) --hypothesis-profile prove --timeout 3600
+prove: prove-worlds prove-reading prove-indexes prove-laws ## all of the next four: transactions, readers, indexes and laws, with many more cases
+
+prove-worlds: $(VENV)/.dev ## 100,000 transactions in 200 worlds; MINUTES, TRANSACTIONS, SEED
+	$(BIN)/python -m tools.transaction_stress --transactions $(or $(TRANSACTIONS),100000) --minutes $(MINUTES) \
+		--seed $(or $(SEED),1)
+
+prove-reading: $(VENV)/.dev ## compare 200,000 answers before and after unread text changes; MINUTES, COMPARISONS, SEED
+	$(BIN)/python -m tools.prove --minutes $(MINUTES) $(COMPARISONS:%=--comparisons %) \
+		$(if $(SEED),--seed $(SEED),--state $(VENV)/.prove.json)
+
+prove-indexes: $(VENV)/.dev ## compare both indexes; QUERIES, SEED
+	$(BIN)/python -m tools.compare_indexes --queries $(or $(QUERIES),20000) --seed $(or $(SEED),1)
+
+prove-laws: $(VENV)/.dev ## run the tests of laws with many more cases; SHARD
+	$(BIN)/python -m pytest -n auto $(LAWS) --hypothesis-profile prove --timeout 3600 $(SHARD:%=--shard %)
 
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## parse randomly changed documents; MINUTES, SEED

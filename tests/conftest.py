@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Set
 from contextlib import suppress
 from pathlib import Path
@@ -66,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out tests that start a process; one that does so nevertheless fails",
     )
+    parser.addoption("--shard", metavar="K/N", help="run the K-th of N parts of the tests only")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -122,6 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--fast"):
         fast.deselect_slow(config, items)
     leave_out_repeated_rows(config, items)
+    if shard := config.getoption("--shard"):
+        leave_out_other_shards(config, items, str(shard))
     ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
     if config.getoption("--store") != "sqlite":
@@ -147,6 +151,19 @@ def leave_out_repeated_rows(config: pytest.Config, items: list[pytest.Item]) -> 
         and is_repeated(item.originalname, item.callspec.params, seen)
     }
     leave_out(config, items, repeated)
+
+
+def leave_out_other_shards(config: pytest.Config, items: list[pytest.Item], shard: str) -> None:
+    """Deselect the tests of other shards. All rows of a test are in one of them."""
+    number, count = map(int, shard.split("/"))
+    if not 1 <= number <= count:
+        raise pytest.UsageError(f"There is no shard {shard}.")
+    others = {
+        item
+        for item in items
+        if zlib.crc32(item.nodeid.partition("[")[0].encode()) % count != number - 1
+    }
+    leave_out(config, items, others)
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], others: Set[pytest.Item]) -> None:

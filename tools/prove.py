@@ -81,9 +81,9 @@ def _tried(seed: int) -> Counts:
         return Trial(Path(folder), seed).run()
 
 
-def load(state: Path | None) -> Progress:
+def load(state: Path | None, seed: int = 1) -> Progress:
     """Return the progress that a state file holds for this code; else a new one."""
-    new = Progress(fingerprint())
+    new = Progress(fingerprint(), next_seed=seed)
     if state is None or not state.exists():
         return new
     kept = Progress(**json.loads(state.read_text("utf-8")))
@@ -114,10 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.prove", description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="the longest it may take")
     parser.add_argument("--comparisons", type=int, default=ENOUGH, help="how many are enough")
+    parser.add_argument("--seed", type=int, default=1, help="number of the first book")
     parser.add_argument("--state", type=Path, default=None, help="go on from this file")
     chosen = parser.parse_args(arguments)
     progress = prove(
-        load(chosen.state),
+        load(chosen.state, chosen.seed),
         comparisons=chosen.comparisons,
         seconds=chosen.minutes * 60,
         state=chosen.state,

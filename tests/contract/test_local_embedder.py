@@ -15,7 +15,8 @@ import onnxruntime
 import pytest
 
 from tests.promises import proves
-from truespan.errors import ModelUnavailable, ProviderRefused
+from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.errors import Interrupted, ModelUnavailable, ProviderRefused
 from truespan.protocols import Embedder
 from truespan.providers.local import (
     INSTRUCTION,
@@ -24,7 +25,7 @@ from truespan.providers.local import (
     LocalModel,
 )
 from truespan.providers.model_files import TOKENIZER_FILE
-from truespan.providers.onnx import gather
+from truespan.providers.onnx import Workers, gather
 from truespan.types.profile import Distance
 from truespan.types.vectors import Vector
 
@@ -301,3 +302,17 @@ def test_interruption_cancels_pending_work() -> None:
         gather({0: interrupted, **dict(enumerate(waiting, start=1))})
 
     assert all(future.cancelled() for future in waiting)
+
+
+def test_cancelled_request_runs_no_further_text() -> None:
+    workers, token, begun = Workers(1), CancelToken(), list[int]()
+
+    def run(number: int) -> int:
+        begun.append(number)
+        token.cancel()
+        return number
+
+    with use_cancel_token(token), pytest.raises(Interrupted):
+        workers.map(run, range(5))
+
+    assert begun == [0]

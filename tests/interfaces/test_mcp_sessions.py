@@ -364,3 +364,14 @@ def test_mcp_sdk_is_not_loaded_before_its_first_request() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     assert done.stderr == "set()\n"
+
+
+@proves("tenants.no-stall")
+def test_calls_of_a_user_take_the_same_turns_under_all_labels(lib: Here) -> None:
+    principal = Principal("t", authority(lib, "one"))
+    narrowed = [principal.for_audience(frozenset(labels)) for labels in ({"a"}, {"b"})]
+
+    targets = [select_target(lib.library, AnonymousAccess(), each, "one") for each in narrowed]
+
+    assert [target.token for target in targets] == ["t", "t"]
+    assert targets[0].session_owner != targets[1].session_owner
