@@ -38,7 +38,6 @@ def terminal(
 
 def test_world_is_evaluated_for_people_and_scripts(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
-    page = terminal.folder / "page.html"
 
     code, out, err = terminal("evaluate", golden, "-w", "w", "--per-query")
     assert (code, err) == (0, "")
@@ -48,11 +47,10 @@ def test_world_is_evaluated_for_people_and_scripts(terminal: Terminal) -> None:
     assert "hit rate     1.0000" in short
     assert "When did" not in short
 
-    code, found = terminal.json("evaluate", golden, "-w", "w", "-g", "1", "--html", str(page))
+    code, found = terminal.json("evaluate", golden, "-w", "w", "-g", "1")
     assert code == 0
     assert found["evaluations"][0]["totals"]["metrics"]["hit"] == 1.0
-    assert page.read_text().startswith("<!doctype html>")
-    assert "quarter past one" not in page.read_text() + json.dumps(found)
+    assert "quarter past one" not in json.dumps(found)
 
 
 def test_generations_are_compared_and_the_gate_sets_the_code(
@@ -71,18 +69,16 @@ def test_generations_are_compared_and_the_gate_sets_the_code(
     assert terminal("evaluate", golden, "-w", "w", "--mode", "hybrid")[0] == 0
 
 
-def test_modes_are_compared_in_a_table_in_json_and_on_a_page(terminal: Terminal) -> None:
+def test_modes_are_compared_in_a_table_and_in_json(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
-    page = terminal.folder / "modes.html"
     modes = ("--mode", "vector", "--mode", "hybrid")
 
-    code, out, err = terminal("evaluate", golden, "-w", "w", *modes, "--html", str(page))
+    code, out, err = terminal("evaluate", golden, "-w", "w", *modes)
     assert (code, err) == (0, "")
     assert out.startswith("w, generation 1: 2 queries, 2 judged\n")
     assert re.search(r"^metric +vector +hybrid +p vector/hybrid$", out, re.MULTILINE)
     assert re.search(r"^hit rate +1.0000 +1.0000 +1.0000$", out, re.MULTILINE)
     assert "When did" not in out
-    assert "Change from vector to hybrid" in page.read_text()
     _, out, _ = terminal("evaluate", golden, "-w", "w", *modes, "--per-query")
     assert re.search(r"^lamp When did the lamp go out\? +1.0000 +1.0000$", out, re.MULTILINE)
     code, found = terminal.json("evaluate", golden, "-w", "w", *modes, "--mode", "keyword")
@@ -113,7 +109,6 @@ def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Termina
         ((golden, "-g", "1", "--domain", "d"), "not both"),
         ((str(terminal.files / "none.yaml"),), "no such file"),
         ((str(terminal.files / "night.txt"),), ".yaml"),
-        ((golden, "--html", str(terminal.folder / "no" / "page.html")), "Check the folder"),
         ((golden, "--against", "1", "--allowed-drop", "7"), "allowed drop"),
     ):
         code, out, err = terminal("evaluate", *arguments, "-w", "w")

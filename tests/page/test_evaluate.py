@@ -95,7 +95,8 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     expect(plot).to_contain_text(f"{relevant} relevant hits (filled) and {hits - relevant}")
     # Each kind is drawn as shares that add up to one; the legend has one of each.
     titles = plot.locator("rect.hit title").all_text_contents()
-    assert sum(float(one.split()[1].rstrip("%")) for one in titles) == pytest.approx(100, abs=1)
+    shares = [float(one.partition(": ")[2].partition("%")[0]) for one in titles]
+    assert sum(shares) == pytest.approx(100, abs=1)
     expect(visit.find("[data-plot=threshold] polyline")).to_have_count(2)
 
     rows = visit.find("#evaluate-queries tbody tr")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.commands import Argument, Option
@@ -15,7 +14,7 @@ from truespan.cli.options import (
     Place,
     Rerank,
 )
-from truespan.cli.terminal import echo, table, write_file
+from truespan.cli.terminal import echo, table
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
@@ -87,11 +86,10 @@ def evaluate(
         Option(help="Leave out a part of the ranking: 'window', 'late' or 'feedback'."),
     ] = None,
     per_query: Annotated[bool, Option(help="Show every query.")] = False,
-    html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and measure hit rate, MRR, recall and nDCG."""
-    from truespan.evaluation.report import EvaluationReport, report_page
+    from truespan.evaluation.report import EvaluationReport
     from truespan.evaluation.tables import (
         comparison_table,
         evaluation_table,
@@ -110,8 +108,6 @@ def evaluate(
             without=without or (),
         )
     assert isinstance(report, EvaluationReport)
-    if html is not None:
-        write_file(html, report_page(report))
     found, verdict = report.evaluations[-1], report.verdict
     if as_json:
         echo(to_json(report))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from truespan.core.disk import create_file, replace_file
+from truespan.core.disk import create_file
 from truespan.errors import InvalidArgument, resource_error
 
 if TYPE_CHECKING:
@@ -127,18 +127,6 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         except OSError as error:
             raise resource_error(error) or _unwritable(path, error) from None
         yield file
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file or replace its content; if that fails, the file is as before."""
-    try:
-        if path.exists() and not path.is_file():
-            # A pipe or a terminal.
-            path.write_text(text, encoding="utf-8")
-        else:
-            replace_file(path.resolve(), text.encode(), _MODE)
-    except OSError as error:
-        raise resource_error(error) or _unwritable(path, error) from None
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidArgument:

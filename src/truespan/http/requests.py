@@ -221,9 +221,6 @@ class EvaluationRequest(Arguments, frozen=True, kw_only=True):
         None
     )
     stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
-    html: Annotated[bool, Meta(description="Add the figures and plots of the report as HTML.")] = (
-        False
-    )
 
 
 class ReceiptText(Arguments, frozen=True, kw_only=True):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from truespan import errors
 from truespan.engine.evaluation import EvaluationProgress
 from truespan.engine.world import World
-from truespan.evaluation.report import EvaluationReport, report_sections
+from truespan.evaluation.report import EvaluationReport
 from truespan.http import requests, schemas
 from truespan.http.operation import AsReader, CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
@@ -390,7 +390,7 @@ def evaluate(
     or `problem`. Disconnecting ends it. The report contains no text of a document.
     """
     arguments = asdict(body)
-    stream, html = arguments.pop("stream") or context.accepts_events, arguments.pop("html")
+    stream = arguments.pop("stream") or context.accepts_events
     # As bytes: a text would be taken for the path of a file.
     golden = arguments.pop("golden").encode()
     steps = context.world().evaluation.report_stream(golden, **arguments)
@@ -400,10 +400,7 @@ def evaluate(
     def sent_events() -> Iterator[Event]:
         yield Event("progress", first)
         for step in steps:
-            if isinstance(step, EvaluationReport):
-                drawn = replace(step, html=report_sections(step)) if html else step
-                yield Event("finished", drawn)
-            else:
-                yield Event("progress", step)
+            name = "finished" if isinstance(step, EvaluationReport) else "progress"
+            yield Event(name, step)
 
     return Events(sent_events(), streamed=stream)

@@ -1,11 +1,12 @@
-// Evaluate: golden queries run from the page, and the outcome: figures and plots as the server drew them, and every query.
+// Evaluate: golden queries run from the page, and the outcome: figures, plots and every query.
 
 import { events, get, Problem } from "../common/api.js";
 import { button, byId, clearNotice, complain, fill, make, say } from "../common/dom.js";
+import { figures, leading, METRICS, number, table } from "./figures.js";
 import * as golden from "./golden.js";
 import { go, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { decimal, generation as generationName } from "../common/words.js";
+import { generation as generationName } from "../common/words.js";
 
 const t = texts.evaluate;
 /** The simplest first: each is compared with those before it. */
@@ -157,7 +158,6 @@ function request() {
     reader: value("evaluate-reader"),
     rerank: rerank === null ? null : rerank === "true",
     stream: true,
-    html: true,
   };
 }
 
@@ -277,40 +277,13 @@ on("world", () => {
   built = "";
 });
 
-const METRICS = ["hit", "reciprocal_rank", "recall", "precision", "ndcg", "phrase_hit"];
 const PAGE = 50;
-
-const number = (value, decimals = 4) => (value === null || value === undefined ? "–" : decimal(value, decimals));
-
-/** Return a table that scrolls by itself; the first column names the row. */
-function table(caption, heads, rows, kind = "") {
-  const cell = (value) => make("td", {}, value);
-  return make(
-    "div",
-    { class: `table-box ${kind}`.trim(), role: "region", "aria-label": caption, tabindex: "0" },
-    make(
-      "table",
-      {},
-      make("caption", {}, caption),
-      make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))),
-      make("tbody", {}, rows.map(([first, ...others]) => make("tr", {}, make("th", { scope: "row" }, first), others.map(cell)))),
-    ),
-  );
-}
 
 /** Return short names of the evaluations: what sets them apart. */
 function namesOf(report, modes) {
   if (report.verdict) return report.evaluations.map((one) => one.name.match(/generation \d+/)?.[0] || one.name);
   return modes.length > 1 ? modes : report.evaluations.map(() => t.mean);
 }
-
-/** Return the figures and plots that the server drew. Scripts in parsed markup do not run, and the policy of the page allows none. */
-function drawn(report) {
-  return [...new DOMParser().parseFromString(report.html, "text/html").body.children].map((one) => Object.assign(document.adoptNode(one), { lang: "en" }));
-}
-
-/** Return the figure by which a query counts as better or worse. */
-const leading = (metrics) => (metrics.ndcg === null ? metrics.reciprocal_rank ?? 0 : metrics.ndcg);
 
 const stateOf = (result) => result.error || (result.judged ? t.states[result.state] || result.state : t.unjudged);
 
@@ -375,7 +348,6 @@ function queries(report, names, onEdit) {
 
 /** Return the report as elements. `onEdit` is called with the result of a query. */
 export function render(report, { modes, onEdit, onSave }) {
-  const parts = drawn(report);
-  parts[0].querySelector(".evaluate-title").append(button(t.saveReport, onSave, { class: "small quiet" }));
-  return [...parts, queries(report, namesOf(report, modes), onEdit)];
+  const names = namesOf(report, modes);
+  return [...figures(report, names, button(t.saveReport, onSave, { class: "small quiet" })), queries(report, names, onEdit)];
 }
