@@ -15,14 +15,6 @@ ROOT = Path(truespan.__file__).parent
 GLOBS = ("*a*a*a*b", "**/*?x", "[!a]*[ab]*")
 
 
-def _languages(member: str) -> Iterator[str]:
-    from truespan.parsing.formats import code
-
-    for value in vars(code).values():
-        if isinstance(value, code.Language) and (part := getattr(value, member)) is not None:
-            yield part.pattern
-
-
 def _said_by_providers() -> Iterator[str]:
     from truespan.providers import chat, http, ollama, openai
 
@@ -57,8 +49,6 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "answers/quotes.py:_nested": lambda: ["[“”]"],
     "answers/reply.py:_skip_reasoning": lambda: [r"(?i)</think\s*>"],
     "ingest/manifest.py:_name_test": lambda: map(translate, GLOBS),
-    "parsing/formats/code.py:_by_brackets": lambda: _languages("skipped"),
-    "parsing/formats/code.py:_by_indentation": lambda: _languages("definition"),
     "parsing/formats/ooxml.py:_split": lambda: ["[;,]", ";"],
     "providers/http.py:says": _said_by_providers,
     "types/audience.py:_compile": lambda: [r"\A(?:.*/)?hr/[^/]*\.md"],
@@ -76,8 +66,6 @@ are read: see `compile_pattern`."""
 
 PASSED_ON = {
     "ingest/manifest.py:_name_test": frozenset({"match"}),
-    "parsing/formats/code.py:_by_brackets": frozenset({"sub"}),
-    "parsing/formats/code.py:_by_indentation": frozenset({"match"}),
     "words/terms.py:_pattern": frozenset({"finditer"}),
     "types/catalog.py:from_source": frozenset({"match"}),
 }
