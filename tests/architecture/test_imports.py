@@ -79,7 +79,6 @@ THIRD_PARTY = {
     "yaml": "evaluation/golden.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
-    "fastembed": "providers/fastembed.py",
     "torch": ("providers/torch_", "providers/sentence_transformers.py"),
     "huggingface_hub": "providers/sentence_transformers.py",
     "transformers": ("providers/sentence_transformers.py", "providers/torch_local.py"),

@@ -274,11 +274,6 @@ def cache_folder() -> Path:
     return Path(cache) / "truespan"
 
 
-def model_cache() -> Path:
-    """Return the folder for downloaded models."""
-    return cache_folder() / "models"
-
-
 def debugging() -> bool:
     """Return whether unexpected errors are shown with their traceback."""
     return os.environ.get("TRUESPAN_DEBUG", "") not in ("", "0")

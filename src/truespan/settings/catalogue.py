@@ -159,7 +159,6 @@ class EmbeddingSettings(Struct, frozen=True):
         "ollama",
         "openai",
         "google",
-        "fastembed",
     ] = "local"
     """The embedding provider."""
     threads: Count = 0
@@ -264,13 +263,6 @@ class GoogleSettings(Struct, frozen=True):
     """Embedding model of Google."""
     dimensions: Count = 0
     """Dimensions to which Google shortens vectors; 0 for the model's own."""
-
-
-class FastembedSettings(Struct, frozen=True):
-    """The embedding model of the package fastembed."""
-
-    model: Name = "BAAI/bge-small-en-v1.5"
-    """Model that the package fastembed runs."""
 
 
 class RerankSettings(Struct, frozen=True):
@@ -511,7 +503,6 @@ class Settings(Struct, frozen=True):
     ollama: OllamaSettings = OllamaSettings()
     openai: OpenAiSettings = OpenAiSettings()
     google: GoogleSettings = GoogleSettings()
-    fastembed: FastembedSettings = FastembedSettings()
 
     world_defaults: Literal["recommended", "contract"] = "recommended"
     """Defaults of new worlds."""

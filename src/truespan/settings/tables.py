@@ -45,9 +45,7 @@ EMBEDDING_FIELDS = {
         section.replace("_", "-"): {
             name: f"{section}_{name}" for name in getattr(Settings(), section).__struct_fields__
         }
-        for section in (
-            *("onnx", "sentence_transformers", "ollama", "openai", "google", "fastembed"),
-        )
+        for section in (*("onnx", "sentence_transformers", "ollama", "openai", "google"),)
     },
 }
 """The members of an embedding table for each provider, and the setting that each replaces."""

@@ -26,7 +26,6 @@ from truespan.protocols import (
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder
-from truespan.settings import model_cache
 from truespan.settings.catalogue import AuthSettings, ChatSettings, FallbackChatSettings, Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
@@ -79,14 +78,6 @@ def make_embedder(
         return folder_embedder(folder, settings)
     if provider == "sentence-transformers":
         return sentence_embedder(folder, settings)
-    if provider == "fastembed":
-        from truespan.providers.fastembed import FastembedEmbedder
-
-        return FastembedEmbedder(
-            settings.fastembed.model,
-            cache_dir=model_cache() / "fastembed",
-            threads=settings.embedding.threads or None,
-        )
     from truespan.providers.limits import RateLimiter, SharedRateLimiter
 
     per_minute, pace = settings.embedding.requests_per_minute, None
