@@ -12,6 +12,7 @@ from tests.promises import proves
 from truespan.types.decision import Coverage
 from truespan.words.query import Forms, parse_query
 from truespan.words.scoring import (
+    PRIOR_CHUNKS,
     WINDOW,
     WordMatches,
     WordRarity,
@@ -51,7 +52,7 @@ def cover(measured: WordRarity, text: str) -> Coverage:
 def test_coverage_is_the_share_of_the_words_weighted_by_rarity() -> None:
     measured = rarity("Who lit the lamps?")
 
-    lit, lamp = rarity_of(4, 1), rarity_of(4, 2)
+    lit, lamp = (rarity_of(4 + PRIOR_CHUNKS, count) for count in (1, 2))
     assert lit > lamp
     assert cover(measured, TEXTS[0]).share == pytest.approx(1.0)
     assert cover(measured, TEXTS[1]).share == pytest.approx(lamp / (lit + lamp))
@@ -65,7 +66,16 @@ def test_a_word_that_occurs_nowhere_counts_most() -> None:
 
     assert cover(measured, "The lamp was lit.").share < 0.3
     [absent] = [rare for forms, rare in measured.words if ("huckleberri",) in forms.values()]
-    assert absent == max(rare for _, rare in measured.words) == math.log(1 + 4.5 / 0.5)
+    assert absent == max(rare for _, rare in measured.words) == math.log(1 + 34.5 / 0.5)
+
+
+@proves("decision.evidence")
+def test_one_missing_word_weighs_little_more_in_a_single_document() -> None:
+    text = "Dogs are allowed in both courtyards."
+    alone = cover(rarity("Are dogs brought?", [text]), text).share
+    among = cover(rarity("Are dogs brought?", [text, *["Other text."] * 500]), text).share
+
+    assert 0.4 < alone < among < 0.5
 
 
 def test_words_are_stemmed_and_each_counts_once() -> None:

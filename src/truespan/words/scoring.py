@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 WINDOW = 20
 """Number of consecutive words that count together in a window share."""
+PRIOR_CHUNKS = 30
+"""Number of further chunks that the rarity of a word is counted over, as if none had it."""
 BEGINNING = 3
 """Number of letters that two forms of a word begin with: "night" is no form of "light"."""
 PARTS_WEIGHT = 0.8
@@ -265,8 +267,10 @@ def measure_rarity(
     """Return the rarity of the words of a query, without stop words unless it has no others.
 
     `find` returns where a word occurs among the `chunks` that take part, given its terms under each
-    stemmer.
+    stemmer. Few chunks say little about how rare a word is, so `PRIOR_CHUNKS` without any of the
+    words count too: else a single document would refuse questions that it answers in other words.
     """
+    chunks += PRIOR_CHUNKS
     counted = [word.content_forms for word in query.words if word.content_forms]
     counted = counted or [word.forms for word in query.words if word.forms]
     return WordRarity(
