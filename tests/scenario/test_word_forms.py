@@ -212,6 +212,23 @@ def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
     assert rarity.words[0][1] == rarity.unseen
 
 
+@proves("search.similar-words", "decision.evidence")
+def test_word_without_diacritics_finds_and_covers_one_with_them(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="Later the city was rebuilt by Temür.", b__txt="Rain fell on it.")
+    scope, record = lib.scope(world), world.access.record()
+
+    found = world.search("Who was Temur?", mode="keyword", floor=0.0, highlight=True)
+    [covered] = word_rarity(lib.store, scope, record, "Temur").cover([found.passages[0].text])
+
+    assert [part.source for part in found.passages] == ["a.txt"]
+    assert found.passages[0].match is not None
+    assert [found.passages[0].text[slice(*span)] for span in found.passages[0].match.words] == [
+        "Temür"
+    ]
+    assert covered.share == covered.window == 1.0
+
+
 @proves("search.similar-words")
 def test_terms_outside_the_scope_are_never_searched_for(tmp_path: Path) -> None:
     lib = make_library(tmp_path)

@@ -18,6 +18,7 @@ from truespan.words.spelling import (
     name_similar,
     suggest_terms,
 )
+from truespan.words.terms import fold_diacritics
 
 ENGLISH, GERMAN = "english", "german"
 
@@ -38,9 +39,21 @@ def test_similar_terms_are_those_with_half_of_the_trigrams() -> None:
         terms = tuple({"".join(rng.choices(letters, k=rng.randint(1, 8))) for _ in range(300)})
         index = index_terms(terms)
         for word in [*terms[:20], "zzzz", "a", "abab", "ab" * 30]:
-            expected = {term: dice(word, term) for term in terms}
+            folded = fold_diacritics(word)
+            expected = {term: dice(folded, fold_diacritics(term)) for term in terms}
             expected = {t: found for t, found in expected.items() if found >= MIN_SIMILARITY}
             assert index.similar_terms(word) == pytest.approx(expected)
+
+
+@proves("search.similar-words")
+def test_words_with_other_diacritics_are_the_same_to_the_spelling() -> None:
+    terms = ("temür", "dvořák", "łódź", "café", "темный")
+    for query, term in zip(("temur", "dvorak", "lodz", "cafe"), terms, strict=False):
+        similar = index_terms(terms).similar_terms(query)
+        assert similar == {term: 1.0}
+        # "cafe" is a common English word, which no other spelling would join.
+        assert suggest(query, similar, {term: 1}) == [{ENGLISH: (term,)}]
+    assert fold_diacritics("ёлка") == "ёлка"
 
 
 def test_empty_vocabulary_has_no_similar_terms() -> None:

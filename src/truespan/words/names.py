@@ -2,9 +2,9 @@
 
 A passage about someone or something else often has the other words of a question. A name is rarely
 replaced by another word, so its absence says more. Names are compared with capitalised words alone:
-"Hook" is no fish hook. In a title, capitals mark other words as well. German capitalises every
-noun: those behind an article or an adjective are no names. Scripts without capitals have only
-numbers as names.
+"Hook" is no fish hook. Diacritics do not count: "Temur" is "Temür". In a title, capitals mark other
+words as well. German capitalises every noun: those behind an article or an adjective are no names.
+Scripts without capitals have only numbers as names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from unicodedata import decimal
 
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function
+from truespan.words.terms import fold_diacritics, stem_function
 
 MAX_CAPITALISED = 0.6
 """Maximum share of capitalised words in a query that has names; one with more is a title."""
@@ -50,7 +50,7 @@ def find_names(query: str, stemmer: str) -> frozenset[str]:
             continue
         if stemmer == "german" and _precedes_noun(before[0]):
             continue
-        names.add(stem(name))
+        names.add(fold_diacritics(stem(name)))
     return frozenset(names)
 
 
@@ -58,7 +58,8 @@ def has_names(text: str, names: Set[str], stemmer: str) -> bool:
     """Return whether a text in a language with this stemmer has every name, capitalised."""
     stem = stem_function(stemmer)
     words = {word for word in _WORD.findall(text) if word[0].isupper()}
-    return names <= {stem(word.casefold()) for word in words}.union(_find_numbers(text))
+    found = {fold_diacritics(stem(word.casefold())) for word in words}
+    return names <= found.union(_find_numbers(text))
 
 
 def has_names_across(text: str, names: Set[str], stemmer: str) -> bool | None:
@@ -80,7 +81,7 @@ def has_names_across(text: str, names: Set[str], stemmer: str) -> bool | None:
     if not compared:
         return None
     words = {word for word in _WORD.findall(text) if word[0].isupper()}
-    found = {word.casefold()[:SAME_LETTERS] for word in words}
+    found = {fold_diacritics(word.casefold())[:SAME_LETTERS] for word in words}
     return compared <= found.union(_find_numbers(text))
 
 

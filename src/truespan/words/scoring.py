@@ -33,7 +33,14 @@ from truespan.types.decision import Coverage
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import TERMS_OF_A_WORD, bare_terms, place_words, stem_function, words
+from truespan.words.terms import (
+    TERMS_OF_A_WORD,
+    bare_terms,
+    fold_diacritics,
+    place_words,
+    stem_function,
+    words,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -291,7 +298,7 @@ def _find_alike(own: str, terms: Container[str], index: TrigramIndex) -> dict[st
     return {
         term: (share - MIN_SIMILARITY) / (1 - MIN_SIMILARITY)
         for term, share in index.similar_terms(own).items()
-        if term[:BEGINNING] == own[:BEGINNING]
+        if fold_diacritics(term)[:BEGINNING] == fold_diacritics(own)[:BEGINNING]
     }
 
 

@@ -2,7 +2,8 @@
 
     lantren: ··l ·la lan ant ntr tre ren en· n··     lantern: ··l ·la lan ant nte ter ern rn· n··
 
-The similarity is the share of common trigrams (Dice's coefficient). Of similar terms, those that
+The similarity is the share of common trigrams (Dice's coefficient), without diacritics: "temur" is
+"temür". Of similar terms, those that
 differ by a slip or two are used. A vocabulary is compared whole, and may have terms that the caller
 must not use: `suggest_terms` keeps those that `count` finds.
 """
@@ -21,7 +22,7 @@ from truespan.types.document import Vocabulary
 from truespan.words.english import common_words
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function, words
+from truespan.words.terms import fold_diacritics, stem_function, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ class TrigramIndex(Struct, frozen=True):
 
         if not self.terms:
             return {}
-        padded = f"{_PADDING}{word}{_PADDING}"
+        padded = f"{_PADDING}{fold_diacritics(word)}{_PADDING}"
         wanted = {padded[start : start + 3] for start in range(len(padded) - 2)}
         codes = np.array([[*map(ord, trigram)] for trigram in wanted])
         places = self.letters.searchsorted(codes)
@@ -90,9 +91,10 @@ def index_terms(terms: tuple[str, ...]) -> TrigramIndex:
     """Return the trigrams of distinct terms."""
     import numpy as np
 
-    padded = f"{_PADDING}{(2 * _PADDING).join(terms)}{_PADDING}"
+    folded = [*map(fold_diacritics, terms)]
+    padded = f"{_PADDING}{(2 * _PADDING).join(folded)}{_PADDING}"
     codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), "<u4")
-    lengths = np.fromiter(map(len, terms), np.int64, len(terms)) + 2 * len(_PADDING)
+    lengths = np.fromiter(map(len, folded), np.int64, len(terms)) + 2 * len(_PADDING)
     owner = np.repeat(np.arange(len(terms), dtype=np.uint64), lengths)
     codes = codes[: len(owner)]
     places = np.zeros(int(codes.max(initial=0)) + 1, np.int64)
@@ -157,13 +159,14 @@ def suggest_terms(
     the number of chunks with given terms among those that take part; of equally similar terms the
     most frequent come first. Words in quotes, stop words of any language, short words, words with
     digits and frequent English words with their inflections, which are spelt right, are not joined
-    by others. Stop words join none.
+    by others; the latter are by words that differ in diacritics alone. Stop words join none.
     """
     text = word.text
     if word.exact or word.stops or len(text) < MIN_LETTERS or any(map(str.isdigit, text)):
         return {}
-    if "english" in word.forms and not common_words().isdisjoint((text, *word.forms["english"])):
-        return {}
+    is_common = "english" in word.forms and not common_words().isdisjoint(
+        (text, *word.forms["english"])
+    )
     stemmers: dict[str, list[str]] = {}
     for name, terms in word.forms.items():
         for term in terms:
@@ -172,7 +175,8 @@ def suggest_terms(
         (-similarity, term, kept)
         for own, names in stemmers.items()
         for term, similarity in find_similar(own).items()
-        if count_slips(own, term) <= (1 if len(own) < LONG else 2)
+        if count_slips(fold_diacritics(own), fold_diacritics(term))
+        <= (0 if is_common else 1 if len(own) < LONG else 2)
         and (kept := [name for name in names if term not in STOP_WORDS.get(name, ())])
     )
     chosen: dict[str, tuple[str, ...]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from threading import local
 from typing import NamedTuple
-from unicodedata import category, is_normalized, normalize
+from unicodedata import category, combining, is_normalized, normalize
 
 from truespan.words.stop_words import STOP_WORDS
 
@@ -93,6 +93,8 @@ _TERM_LETTERS = {"arabic": 5, "greek": 6, "polish": 5, "russian": 5, "turkish": 
 """Maximum number of letters of a term by stemmer, where stems keep many endings of a word. Measured
 on questions; see bench/RESULTS.md."""
 
+_FOLDED_LETTERS = str.maketrans("đłøı", "dloi")
+"""Letters whose strokes are no separate characters in NFKD."""
 _ARABIC_MARKS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
 """Vowel signs, and the tatweel that stretches a word."""
 _ARABIC_CONJUNCTION = re.compile(
@@ -246,6 +248,15 @@ def stemmer_of(language: str) -> str:
     """
     code = language.casefold().replace("_", "-").partition("-")[0]
     return _STEMMERS.get(code) or _UNSTEMMED.get(code, "")
+
+
+def fold_diacritics(word: str) -> str:
+    """Return a case-folded word in Latin letters without diacritics; any other word unchanged."""
+    if word.isascii():
+        return word
+    parts = normalize("NFKD", word.translate(_FOLDED_LETTERS))
+    folded = "".join(char for char in parts if not combining(char))
+    return folded if folded.isascii() else word
 
 
 # Shared by threads: as above.
