@@ -40,7 +40,7 @@ LONGEST = (
     "contract/test_postgres_store.py", "scenario/test_background.py",
     "scenario/test_provider_faults.py", "contract/test_child_parser.py",
     "scenario/test_reanchoring.py", "interfaces/test_hostile_names.py",
-    "interfaces/test_mcp_process.py", "scenario/test_backup_server.py", "unit/test_shares.py",
+    "interfaces/test_mcp_process.py", "scenario/test_backup_server.py",
     "scenario/test_generations.py", "interfaces/test_written_files.py", "scenario/test_spoilers.py",
     "scenario/test_outages.py", "interfaces/test_followed_jobs.py", "unit/test_upkeep_jobs.py",
     "scenario/test_audience_carried.py", "laws/test_reading_words.py",

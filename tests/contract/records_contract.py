@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.contract.store_contract import built, shown
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
-from truespan.errors import JobNotFound, NotAllowed, StoreBusy, WorldNotFound
+from truespan.errors import Interrupted, JobNotFound, NotAllowed, StoreBusy, WorldNotFound
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState, QueryEntry
 from truespan.types.decision import AnswerMode
@@ -339,6 +339,43 @@ class RecordsContract:
         assert admitted == [0.0, 0.0, 0.0, 0.0, 15.0, 15.0]
         assert other == 0.0
         assert again == [0.0, 15.0]
+
+    def test_documents_are_one_jobs_alone_while_it_runs(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        claim = lib.store.claim_documents
+        one, two = (lib.store.queue_job(scope, "ingest", "{}", "queue").id for _ in range(2))
+        with pytest.raises(Interrupted):
+            claim(scope, one, "p1", ["a"])
+        assert lib.store.start_job(scope, one, "p1")
+        assert lib.store.start_job(scope, two, "p2")
+
+        assert claim(scope, one, "p1", ["a", "b"])
+        assert not claim(scope, two, "p2", ["b", "c"])
+        assert claim(scope, two, "p2", ["c"])
+        assert not claim(scope, one, "p1", ["a", "c"])
+        with pytest.raises(Interrupted):
+            claim(scope, two, "p1", ["d"])
+        lib.store.record_job(
+            scope, one, state=JobState.QUEUED, phase=Phase.READING, counts=JobCounts(),
+            news=JobUpdate(), process="p1",
+        )  # fmt: skip
+        assert claim(scope, two, "p2", ["b", "c"])
+        assert lib.store.start_job(scope, one, "p1")
+        assert not claim(scope, one, "p1", ["b"], lambda process: process == "p2")
+        assert claim(scope, one, "p1", ["b"], lambda process: process != "p2")
+        elsewhere = built(lib, "other")
+        third = lib.store.queue_job(elsewhere, "ingest", "{}", "queue").id
+        assert lib.store.start_job(elsewhere, third, "p3")
+        assert claim(elsewhere, third, "p3", ["b", "c"])
+
+    def test_parts_of_jobs_of_earlier_versions_are_no_jobs(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        whole, part = (lib.store.queue_job(scope, "ingest", "{}", "queue").id for _ in range(2))
+        lib.sql("UPDATE jobs SET parent = ? WHERE id = ?", whole, part)
+
+        assert part not in [job.id for job in lib.store.jobs(scope)]
+        assert lib.store.job(scope, part) is None
+        assert lib.store.job(scope, whole) is not None
 
     def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, lib: LibraryFixture) -> None:
         scope = built(lib)

@@ -15,7 +15,6 @@ from tools.transaction_stress import WAYS, plant, storm
 from tests.contract.drafts import draft
 from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
-from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
 from tests.contract.word_states_contract import WordStatesContract
 from tests.laws.examples import in_test_or_prove
@@ -45,12 +44,6 @@ class TestContract(StoreContract):
 
 class TestRecords(RecordsContract):
     """Part 2 of the contract, on PostgreSQL."""
-
-    kind = "postgres"
-
-
-class TestShares(SharesContract):
-    """Part 3 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 

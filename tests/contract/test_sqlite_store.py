@@ -14,7 +14,6 @@ import pytest
 import truespan
 from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
-from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.contract.word_states_contract import WordStatesContract
 from tests.promises import proves
@@ -281,12 +280,6 @@ class TestContract(StoreContract):
 
 class TestRecords(RecordsContract):
     """Part 2 of the contract, on SQLite."""
-
-    kind = "sqlite"
-
-
-class TestShares(SharesContract):
-    """Part 3 of the contract, on SQLite."""
 
     kind = "sqlite"
 

@@ -304,21 +304,3 @@ def test_an_outage_is_told_of_once(
         worker.join(WAIT)
     assert (worker.is_alive(), told()) == (False, 1)
     opened.close()
-
-
-def test_several_at_a_time_leave_no_share_of_a_folder_behind(tmp_path: Path) -> None:
-    """While shares are added, no other order can start; afterwards one can."""
-    works = Works(tmp_path / "library")
-    opened = works.open()
-    try:
-        world = opened.create_world("world")
-        for number in range(12):
-            written(tmp_path / "texts", f"{number}.txt")
-        job = world.ingest(tmp_path / "texts", background=True)
-
-        opened.work(concurrency=4, once=True)
-
-        assert world.jobs.get(job.id).state is JobState.DONE
-        assert (len(world.documents.list()), works.orders()) == (12, [])
-    finally:
-        opened.close()

@@ -16,7 +16,7 @@ SLOW = {
     *("laws/test_non_interference", "laws/test_reach", "laws/test_reading_words"),
     *("scenario/test_backup", "scenario/test_doctor", "scenario/test_doctor_damage"),
     *("scenario/test_own_model", "scenario/test_provider_faults", "unit/test_doctor_machine"),
-    *("unit/test_http_json", "unit/test_regex_growth", "unit/test_shares"),
+    *("unit/test_http_json", "unit/test_regex_growth"),
     *("laws/test_audience_non_interference", "unit/test_upkeep_jobs", "unit/test_world_evaluation"),
     *("laws/test_conversation_non_interference", "laws/test_fused_non_interference"),
     *("laws/test_look_ahead", "scenario/test_spoilers", "laws/test_token_counts"),

@@ -384,6 +384,35 @@ class Elsewhere:
         return True
 
 
+def test_job_waits_for_another_with_the_same_files(works: Works, tmp_path: Path) -> None:
+    one, two = works.open(), works.open()
+    world, folder = one.create_world("world"), tmp_path / "books"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text(f"Book {number} tells of harbour {number}. {STORY}")
+    jobs = [world.ingest(folder, background=True) for _ in range(2)]
+    msgspec.structs.force_setattr(two._components, "processes", Elsewhere())
+    seen: list[JobState] = []
+
+    def meanwhile() -> None:
+        if not seen:
+            seen.append(JobState.RUNNING)
+            two.work(once=True)
+            seen.append(world.jobs.get(jobs[1].id).state)
+
+    works.embedder.before = meanwhile
+    one.work(once=True)
+    works.hurry()
+    one.work(once=True)
+
+    assert seen == [JobState.RUNNING, JobState.QUEUED]
+    done = [world.jobs.get(job.id) for job in jobs]
+    assert [job.state for job in done] == [JobState.DONE, JobState.DONE]
+    assert [job.counts.unchanged for job in done] == [0, 3]
+    assert len(works.embedder.documents) == len(set(works.embedder.documents))
+    assert works.orders() == []
+
+
 def test_libraries_on_one_server_do_not_share_jobs(tmp_path: Path) -> None:
     one, two = Works(tmp_path / "one"), Works(tmp_path / "two")
     first, second = one.open(), two.open()

@@ -11,7 +11,6 @@ from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.ingestion import IngestJobs, OnProgress
-from truespan.engine.jobs import open_orders
 from truespan.ingest.indexing import (
     Indexer,
     clear_retired,
@@ -414,11 +413,10 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
     try:
         # Read jobs before the queue: a job is recorded before it is submitted.
         open_jobs = [
-            (scope, name)
+            (scope, job.id)
             for scope in {scope.world: scope for scope in scopes}.values()
             for job in store.jobs(scope)
             if job.background and not job.state.is_over
-            for name in open_orders(components, scope, job)
         ]
         status = components.queue.status()
         if status is None:

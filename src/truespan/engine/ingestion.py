@@ -15,7 +15,6 @@ from truespan.core.garbage import collecting_less
 from truespan.engine.components import CalibrationSchedule, Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.ingest import requests
-from truespan.ingest.pipeline import with_unique_paths
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import (
     IngestDeps,
@@ -23,7 +22,6 @@ from truespan.ingest.report import (
     JobLog,
     OtherGeneration,
     Progress,
-    ProviderCheck,
 )
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.observer import RequestTrace
@@ -46,8 +44,6 @@ class WorkOutcome(StrEnum):
     """Outcome of one attempt of a worker at a job."""
 
     DONE = "done"
-    SPREAD = "spread"
-    """The job was split into shares for any worker."""
     TAKEN = "taken"
     """Another job works on one of the documents; the job is queued again."""
 
@@ -206,39 +202,13 @@ class IngestJobs:
             self.scope, INGEST, request.to_json(), self._components.job_owner
         )
 
-    def work(
-        self, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
-    ) -> WorkOutcome:
-        """Do a background job, or a share of it, or split it; or do what follows all its shares."""
+    def work(self, job: Job, log: JobLog, trace: RequestTrace) -> WorkOutcome:
+        """Do a background job, unless another job has one of its documents."""
         self._other_generations(self.scope)
-        scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
-        if job.parent is not None:
-            sources, prune = read_request(job, requests.share_from_json)
-            if not self._claim(job, sources, log):
-                return WorkOutcome.TAKEN
-            requests.ingest_share(deps, scope, sources, log, prune=prune)
-            return WorkOutcome.DONE
+        scope, deps = self.scope, replace(self.deps, trace=trace)
         request = read_request(job, IngestRequest.from_json)
-        if job.shares:
-            requests.finish_request(deps, scope, request, log)
-            done = self._components.store.job_documents(scope, job.id)
-            self._count_and_calibrate_each(document.doc_id for document in done)
-            return WorkOutcome.DONE
         found = requests.find_sources(deps, scope, request)
-        shares: list[tuple[Source, ...]] = []
-        if self._components.queue.queue_id is not None:
-            shares = requests.split_sources(with_unique_paths(deps, scope, found.sources))
-        if len(shares) > 1:
-            # Raises if the request would be refused.
-            removed = requests.find_removed(deps, scope, request, found)
-            requests.move_documents(deps, scope, found.sources, removed, log)
-            own, owner = self._components.processes.own(), self._components.job_owner
-            prune = request.options.prune
-            stored = [requests.share_to_json(sources, prune=prune) for sources in shares]
-            self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
-            log.leave_open()
-            return WorkOutcome.SPREAD
-        if shares and not self._claim(job, found.sources, log):
+        if self._components.queue.queue_id is not None and not self._claim(job, found.sources, log):
             return WorkOutcome.TAKEN
         report = requests.run_request(deps, scope, request, found, log)
         self._count_and_calibrate_each((source.doc_id for source in found), report)

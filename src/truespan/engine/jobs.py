@@ -1,4 +1,4 @@
-"""The jobs of a world: list, inspect, cancel; jobs with shares; maintenance; uploads of jobs.
+"""The jobs of a world: list, inspect, cancel; maintenance; uploads of jobs.
 
 A job about the caller's own files can be resumed and keeps its results. A cancelled job about
 uploads cannot, because its files are deleted with it. So the revisions that it staged, which no
@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -38,8 +38,6 @@ MAX_DOCTOR_JOBS_PER_TICK = 20
 """Maximum number of doctor jobs that one tick queues; further worlds follow in later ticks."""
 REPAIR_RETRY_SECONDS = 3600.0
 """Minimum seconds before repairs that no worker did are queued again."""
-MAX_SUBMITTED = 64
-"""Maximum number of shares of a job in the queue."""
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
 _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
@@ -71,7 +69,7 @@ class Jobs(Struct, frozen=True):
             JobNotFound: This world has no such job.
         """
         found = self.components.store.job(self.scope, job) if self.scope else None
-        if found is None or found.parent is not None:
+        if found is None:
             raise errors.JobNotFound(job)
         return self._with_real_state(found)
 
@@ -127,9 +125,6 @@ class Jobs(Struct, frozen=True):
             raise errors.NotAllowed("cancel jobs")
         self.record_interruption(self.get(job))
         self.components.store.cancel_job(scope, job)
-        if self.get(job).shares:
-            # If no worker has one of its shares, nothing else would end the job soon.
-            settle_job(self.components, scope, job)
         cancelled = self.get(job)
         if cancelled.state.is_over:
             discard_cancelled(self.components, scope, cancelled)
@@ -193,50 +188,6 @@ def submit_job(components: Components, world: WorldId, job: Job) -> None:
     """Submit a recorded job to the queue: ingestion goes first, maintenance last."""
     urgency = _URGENCIES.get(job.kind, Urgency.INGEST)
     components.queue.submit(JobOrder(world, job.id, urgency))
-
-
-def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
-    """Return the ids to queue so that a job ends: its due shares, or the job itself."""
-    shares = components.store.shares(scope, job.id) if job.shares else []
-    return [share.id for share in _due_shares(shares)] or [job.id]
-
-
-def _due_shares(shares: Sequence[Job]) -> list[Job]:
-    """Return the open shares that belong into the queue: the first ones, and those whose place
-    `submit_next_share` has given them. So a large job does not fill the queue."""
-    return [
-        share
-        for number, share in enumerate(shares)
-        if not share.state.is_over
-        and (number < MAX_SUBMITTED or shares[number - MAX_SUBMITTED].state.is_over)
-    ]
-
-
-def submit_shares(components: Components, scope: Scope, job: str) -> None:
-    """Submit the due shares of a job to the queue; doing so twice changes nothing."""
-    for share in _due_shares(components.store.shares(scope, job)):
-        components.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
-
-
-def submit_next_share(components: Components, scope: Scope, share: Job) -> None:
-    """Submit the share that takes the place of one that ended."""
-    following = components.store.share_after(scope, share.id, MAX_SUBMITTED)
-    if following is not None:
-        components.queue.submit(JobOrder(scope.world, following, Urgency.SHARE))
-
-
-def settle_job(components: Components, scope: Scope, job: str) -> None:
-    """End a job with shares if they are over; submit it again if only its end is left to do."""
-    # Called after every share, however it ended. If a process dies in between, `resume_waiting`
-    # does this later.
-    all_done = components.store.settle_job(scope, job, owner=components.job_owner)
-    record = components.store.job(scope, job)
-    if record is None:
-        return
-    if all_done:
-        components.queue.submit(JobOrder(scope.world, job))
-    elif record.state is JobState.CANCELLED:
-        discard_cancelled(components, scope, record)
 
 
 def submit_maintenance(

@@ -22,15 +22,12 @@ from truespan.engine.jobs import (
     Jobs,
     discard_cancelled,
     discard_uploads,
-    settle_job,
     submit_job,
-    submit_next_share,
-    submit_shares,
     sweep_uploads,
 )
 from truespan.engine.world import World
 from truespan.errors import Cancelled, IndexUnavailable, Interrupted, TruespanError, WorldNotFound
-from truespan.ingest.report import JobLog, ProviderCheck
+from truespan.ingest.report import JobLog
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
 from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
@@ -42,9 +39,6 @@ from truespan.types.telemetry import Request
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
 """Observed requests of the kinds of jobs other than ingestion."""
 
-_MAX_CHECKED_JOBS = 8
-"""Maximum number of jobs whose provider check a process remembers."""
-
 
 class LibraryWorker:
     """Worker for the jobs of a library. Permissions were checked when the jobs were submitted."""
@@ -54,7 +48,6 @@ class LibraryWorker:
         self._start_repair = start_repair
         self._lock = threading.Lock()
         self._current: set[str] = set()
-        self._provider_checks: dict[str, dict[int, ProviderCheck]] = {}
 
     def run(
         self,
@@ -74,14 +67,9 @@ class LibraryWorker:
                 return Outcome.AGAIN
             self._current.add(job.id)
         try:
-            outcome = Outcome.OVER
             if self._start(scope, job):
-                outcome = self._run_started(world, scope, job, stopping, last, later)
-            if job.parent is not None and outcome is Outcome.OVER:
-                submit_next_share(self._components, scope, job)
-            if job.parent is not None or job.shares:
-                settle_job(self._components, scope, job.parent or job.id)
-            return outcome
+                return self._run_started(world, scope, job, stopping, last, later)
+            return Outcome.OVER
         finally:
             with self._lock:
                 self._current.discard(job.id)
@@ -106,12 +94,9 @@ class LibraryWorker:
     def _start(self, scope: Scope, job: Job) -> bool:
         """Make this process the job's owner; False if the job is over or not ready, or taken."""
         components, own = self._components, self._components.processes.own()
-        if job.state is JobState.RUNNING and job.background:
-            if job.shares and job.process == components.job_owner:
-                owner = components.job_owner
-                return components.store.gather_job(scope, job.id, own, owner=owner)
-            if not _take_over(components, scope, job):
-                return False
+        taken = job.state is JobState.RUNNING and job.background
+        if taken and not _take_over(components, scope, job):
+            return False
         return components.store.start_job(scope, job.id, own)
 
     def _run_started(
@@ -143,7 +128,7 @@ class LibraryWorker:
                     try_claim=claimer(components, scope, job),
                 )
                 with log.record_end(is_requeued):
-                    result = _run_kind(world, job, log, trace, self._checks_of(job))
+                    result = _run_kind(world, job, log, trace)
         except Cancelled:
             discard_cancelled(components, scope, job)
             return Outcome.OVER
@@ -156,23 +141,10 @@ class LibraryWorker:
             return self._requeue(scope, job, Outcome.STOPPED if stopped else Outcome.AGAIN)
         if result is WorkOutcome.TAKEN:
             return self._requeue(scope, job, Outcome.LATER)
-        if result is WorkOutcome.SPREAD:
-            submit_shares(components, scope, job.id)
-        elif job.parent is None:
-            discard_uploads(components, scope, job)
-            # Finish erasures that a deletion could not do at once.
-            components.remover().finish_erasures(urgent=True)
+        discard_uploads(components, scope, job)
+        # Finish erasures that a deletion could not do at once.
+        components.remover().finish_erasures(urgent=True)
         return Outcome.OVER
-
-    def _checks_of(self, job: Job) -> dict[int, ProviderCheck]:
-        """Return the provider checks of this process for a job and all its shares."""
-        key = job.parent or job.id
-        with self._lock:
-            checks = self._provider_checks.pop(key, {})
-            self._provider_checks[key] = checks
-            while len(self._provider_checks) > _MAX_CHECKED_JOBS:
-                del self._provider_checks[next(iter(self._provider_checks))]
-            return checks
 
     def _requeue(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
         """Give a queued job back to the queue; `OVER` if it is gone, or another process has it."""
@@ -203,7 +175,6 @@ def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
         # A process may have ended between recording a job and submitting it.
         for scope, job in background:
             if not job.state.is_over:
-                submit_shares(components, scope, job.id)
                 submit_job(components, scope.world, job)
     with suppress(TruespanError):
         sweep_uploads(components, scopes)
@@ -239,9 +210,7 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
     return record is not None and record.state is JobState.QUEUED
 
 
-def _run_kind(
-    world: World, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
-) -> WorkOutcome:
+def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkOutcome:
     if job.kind == REINDEX:
         run_reindex_job(world.access, job, log, trace)
     elif job.kind == REPAIR:
@@ -260,7 +229,7 @@ def _run_kind(
         _run_doctor(world, job, log)
     else:
         jobs = IngestJobs(world.access.components, world.access.writable_scope())
-        return jobs.work(job, log, trace, checks)
+        return jobs.work(job, log, trace)
     return WorkOutcome.DONE
 
 

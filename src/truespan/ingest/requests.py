@@ -1,4 +1,4 @@
-"""Requests to ingest: find the sources, plan or run the request, split it into shares for workers.
+"""Requests to ingest: find the sources, plan or run the request.
 
 With `prune`, documents whose files are gone are removed, unless a new file has the same content:
 then the document is moved.
@@ -7,7 +7,6 @@ then the document is moved.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -27,7 +26,6 @@ from truespan.ingest.plan import DryRun, count_requests, documents_to_remove, pl
 from truespan.ingest.report import IngestDeps, IngestReport, Moved, RunLog
 from truespan.ingest.source_drafts import DraftMaker
 from truespan.types.document import Document
-from truespan.types.job import JobShare
 from truespan.types.scope import Scope
 from truespan.types.source import (
     DocumentOptions,
@@ -39,19 +37,6 @@ from truespan.types.source import (
     short_path,
     to_utf8,
 )
-
-MAX_DOCUMENTS = 16
-"""Maximum number of documents in a share."""
-MAX_BYTES = 4 << 20
-"""Maximum size of a share of several documents.
-
-Each share flushes the index at least once, which is expensive; but if its worker dies, another
-worker repeats the whole share.
-"""
-MAX_SHARES_OF_FILE = 16
-"""Approximate maximum number of shares that the members of one file are split into."""
-MIN_SHARES = 8
-"""Minimum number of shares of a request with enough documents, so that several workers share it."""
 
 Move: TypeAlias = tuple[Document, Source]
 """A document whose file is gone, and the new file with the same content."""
@@ -219,14 +204,6 @@ def run_request(
     return report
 
 
-def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: RunLog) -> None:
-    """Remove the documents that are gone, after all shares of a request were ingested."""
-    if request.options.prune:
-        # Searched again, so that files that appeared meanwhile are not removed.
-        found = find_sources(deps, scope, request)
-        remove_documents(deps, scope, find_removed(deps, scope, request, found), log)
-
-
 def find_removed(
     deps: IngestDeps, scope: Scope, request: IngestRequest, found: FoundSources
 ) -> list[Document]:
@@ -326,51 +303,3 @@ def _find_moves(
 
 def _to_moved(moves: Iterable[Move]) -> list[Moved]:
     return [Moved(document.shown_path, source.shown_path) for document, source in moves]
-
-
-def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Split sources into shares, in their order; a large source is a separate share."""
-    max_count = min(max(len(sources) // MIN_SHARES, 1), MAX_DOCUMENTS)
-    # Each share opens the file of its members again, so one file is split into few shares.
-    members = Counter(source.path for source in sources if source.member)
-    sizes = Counter[str]()
-    for source in sources:
-        sizes[source.path] += source.size
-    shares: list[list[Source]] = []
-    size = 0
-    for source in sources:
-        count = max(max_count, members[source.path] // MAX_SHARES_OF_FILE)
-        room = max(MAX_BYTES, sizes[source.path] // MAX_SHARES_OF_FILE if source.member else 0)
-        if not shares or len(shares[-1]) >= count or size + source.size > room:
-            shares.append([])
-            size = 0
-        shares[-1].append(source)
-        size += source.size
-    return [tuple(share) for share in shares]
-
-
-def share_to_json(sources: Sequence[Source], *, prune: bool) -> JobShare:
-    """Return a share as it is stored with its job."""
-    # The folders may have changed when the share is ingested.
-    listed = [replace(source, no_sidecar=False) for source in sources]
-    share = {"sources": [to_builtins(source) for source in listed], "prune": prune}
-    request = json.dumps(share, sort_keys=True)
-    # An empty file counts too: no share has the size 0.
-    size = sum(max(source.size, 1) for source in sources)
-    return JobShare(request, len(sources), size)
-
-
-def share_from_json(stored: str) -> tuple[tuple[Source, ...], bool]:
-    """Return the sources and the `prune` option that `share_to_json` wrote."""
-    share = json.loads(stored)
-    return msgspec.convert(share["sources"], tuple[Source, ...]), share["prune"]
-
-
-def ingest_share(
-    deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog, *, prune: bool
-) -> IngestReport:
-    """Ingest the sources of a share; with `prune`, remove the pages among them that are gone."""
-    report = ingest_sources(deps, scope, sources, log)
-    if prune:
-        remove_documents(deps, scope, _take_gone_pages(deps, scope, sources, report), log)
-    return report

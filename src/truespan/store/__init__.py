@@ -25,7 +25,6 @@ from truespan.store.tables.notes import Notes
 from truespan.store.tables.readers import Readers
 from truespan.store.tables.records import Records
 from truespan.store.tables.revisions import Revisions
-from truespan.store.tables.shares import Shares
 from truespan.store.tables.word_states import WordStateRows
 from truespan.store.tables.worlds import Worlds
 
@@ -49,7 +48,6 @@ class Store(
     Notes,
     Records,
     Jobs,
-    Shares,
     Erasures,
     Scrub,
 ):

@@ -38,8 +38,6 @@ class Phase(StrEnum):
     EMBEDDING = "embedding"
     METADATA = "metadata"
     REMOVING = "removing"
-    WAITING = "waiting"
-    """Shares of the job are queued, and no worker runs one."""
     FINISHED = "finished"
 
 
@@ -109,10 +107,6 @@ class Job(Struct, frozen=True):
     """Whether the job runs in the background."""
     crashes: int = 0
     """Number of crashes since the job was last submitted."""
-    parent: str | None = None
-    """Job of which this is a share; only workers see shares."""
-    shares: int = 0
-    """Number of shares into which the job is currently split."""
 
 
 def read_request(job: Job, parse: Callable[[str], T]) -> T:
@@ -129,21 +123,11 @@ def damaged_job(job: str) -> StoreDamaged:
     )
 
 
-class JobShare(Struct, frozen=True):
-    """A part of a job for one worker: its arguments and its size."""
-
-    request: str
-    documents: int
-    size: int
-
-
 class Urgency(IntEnum):
     """The priority of a queued job; the highest number is started first."""
 
     MAINTENANCE = -10
     REINDEX = -5
-    SHARE = -1
-    """Below INGEST, so that a single document does not wait for a whole folder."""
     INGEST = 0
 
 

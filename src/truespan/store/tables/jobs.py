@@ -1,24 +1,16 @@
-"""Jobs: their state, the outcome of each source, and their log."""
+"""Jobs: their state, the documents that they reserve, the outcome of each source, and their log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any, Final, LiteralString
 from uuid import uuid4
 
-from truespan.errors import Interrupted, StoreDamaged
-from truespan.store.engines.session import Part, Session, retry_on_conflict
-from truespan.store.tables.shares import (
-    LINES,
-    MAX_LINES,
-    SELECT_JOBS,
-    WITH_SHARES,
-    counts_text,
-    may_start,
-    merge_shares,
-    read_jobs,
-    require_key,
-)
+import msgspec
+
+from truespan.errors import Interrupted, JobNotFound, StoreDamaged
+from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.types.job import (
     DocumentState,
     Job,
@@ -28,16 +20,29 @@ from truespan.types.job import (
     JobState,
     JobUpdate,
     Phase,
+    damaged_job,
 )
 from truespan.types.scope import Scope
 
 _DOCUMENT_STATES: Final = frozenset(DocumentState)
 _DAMAGED: Final = "The record of its outcome is damaged."
+MAX_LINES = 200
+"""Maximum number of log lines of a job."""
 MAX_JOBS = 200
 """Maximum number of finished jobs of a kind in a world."""
 MAX_JOBS_WITH_DOCUMENTS = 10
 """Maximum number of finished jobs of a kind that keep the outcomes of their sources."""
 
+_COLUMNS: Final = (
+    "id", "kind", "state", "phase", "request", "created_at", "seen_at", "finished_at", "process",
+    "counts", "error", "background", "crashes",
+)  # fmt: skip
+# Earlier versions split jobs; the parts have a parent, and are done again with their job.
+_JOBS: Final = """
+    SELECT id, kind, state, phase, request, created_at, seen_at, finished_at, process, counts,
+      error, background, crashes
+    FROM jobs WHERE world_id = :world AND parent IS NULL
+"""
 _OLD: Final = """
     SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
       AND state NOT IN ('queued', 'running') AND key < (
@@ -98,8 +103,7 @@ class Jobs(Part):
                        ORDER BY key DESC LIMIT 1"""
                 )
                 if equal is not None:
-                    found = read_jobs(session.all(WITH_SHARES, job=equal))
-                    return next(read for read in found if read.id == equal)
+                    return _read_job(session.all(f"{_JOBS} AND id = :job", job=equal)[0])
             session.insert("jobs", **values, state=state.value, phase=Phase.READING.value)
             # Per kind, so that a frequent kind does not push out a rare one.
             session.execute(
@@ -128,16 +132,12 @@ class Jobs(Part):
         )
 
     def start_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Start a queued job; return whether it was started.
-
-        A share is not started if its job is to stop, or if another share failed.
-        """
+        """Start a queued job; return whether it was started."""
         return self._update(
             scope,
             job,
             """UPDATE jobs SET state = 'running', process = :process, seen_at = :now
                WHERE world_id = :world AND key = :key AND state = 'queued'""",
-            only_if=may_start,
             process=process,
         )
 
@@ -205,27 +205,11 @@ class Jobs(Part):
         )
 
     @retry_on_conflict
-    def _update(
-        self,
-        scope: Scope,
-        job: str,
-        statement: LiteralString,
-        *,
-        only_if: Callable[[Session, str], bool] | None = None,
-        **values: Any,
-    ) -> bool:
-        """Run a statement on the row `:key` of a job, with `:now`; return whether it changed.
-
-        Shares of a job that is over, before or after the statement, are merged into it.
-        """
+    def _update(self, scope: Scope, job: str, statement: LiteralString, **values: Any) -> bool:
+        """Run a statement on the row `:key` of a job, with `:now`; return whether it changed."""
         with self._db.write(scope, lock=False) as session:
-            key = require_key(session, job)
-            if only_if is not None and not only_if(session, job):
-                return False
-            merge_shares(session, job)
-            changed = session.execute(statement, key=key, now=self._clock.now(), **values) > 0
-            merge_shares(session, job)
-            return changed
+            key = _require_key(session, job)
+            return session.execute(statement, key=key, now=self._clock.now(), **values) > 0
 
     @retry_on_conflict
     def record_job(
@@ -247,18 +231,17 @@ class Jobs(Part):
         """
         now = self._clock.now()
         with self._db.write(scope, lock=False, error=error, now=now, process=process) as session:
-            key = require_key(session, job)
+            key = _require_key(session, job)
             found = session.one(
                 """UPDATE jobs SET state = :state, phase = :phase, counts = :counts,
                      error = :error, seen_at = :now, finished_at = :finished,
                      claims = CASE WHEN :running THEN claims ELSE '[]' END
                    WHERE world_id = :world AND key = :key
                      AND process = coalesce(CAST(:process AS TEXT), process)
-                   RETURNING cancel OR EXISTS (SELECT 1 FROM jobs p
-                     WHERE p.world_id = :world AND p.id = jobs.parent AND p.cancel)""",
+                   RETURNING cancel""",
                 state=state.value,
                 phase=phase.value,
-                counts=counts_text(counts),
+                counts=msgspec.json.encode(counts).decode(),
                 finished=now if state.is_over else None,
                 running=state is JobState.RUNNING,
                 key=key,
@@ -266,28 +249,61 @@ class Jobs(Part):
             if found is None:
                 raise Interrupted
             _write_news(session, key, news)
-            if state.is_over:
-                merge_shares(session, job)
         return bool(found[0])
 
+    @retry_on_conflict
+    def claim_documents(
+        self,
+        scope: Scope,
+        job: str,
+        process: str,
+        doc_ids: Sequence[str],
+        is_alive: Callable[[str], bool] = lambda _process: True,
+    ) -> bool:
+        """Reserve documents for a job while it runs; False if another job has one of them.
+
+        Jobs whose process is not alive have none.
+
+        Raises:
+            Interrupted: the process no longer has the job.
+        """
+        with self._db.write(scope, lock=False, job=job, process=process) as session:
+            # One claim at a time in a world: concurrent ones would not see each other.
+            session.lock_name("truespan.claims", scope.world)
+            others = session.all(
+                """SELECT process, claims FROM jobs WHERE world_id = :world AND state = 'running'
+                     AND claims <> '[]' AND id <> :job"""
+            )
+            wanted = set(doc_ids)
+            if any(
+                not wanted.isdisjoint(_read_claims(claims)) and is_alive(owner)
+                for owner, claims in others
+            ):
+                return False
+            claimed = session.execute(
+                """UPDATE jobs SET claims = :claims WHERE world_id = :world AND id = :job
+                     AND process = :process AND state = 'running'""",
+                claims=json.dumps(list(doc_ids)),
+            )
+            if not claimed:
+                raise Interrupted
+            return True
+
     def job(self, scope: Scope, job: str) -> Job | None:
-        """Return one job of the world, with the counts of its shares; None if there is none."""
-        found = read_jobs(self._db.at(scope).all(WITH_SHARES, job=job))
-        return next((read for read in found if read.id == job), None)
+        """Return one job of the world; None if there is none."""
+        row = self._db.at(scope).one(f"{_JOBS} AND id = :job", job=job)
+        return None if row is None else _read_job(row)
 
     def jobs(self, scope: Scope) -> list[Job]:
-        """Return the jobs of the world, the latest first, without their shares."""
-        found = read_jobs(
-            self._db.at(scope).all(f"{SELECT_JOBS} WHERE world_id = :world ORDER BY key DESC")
-        )
-        return [job for job in found if job.parent is None]
+        """Return the jobs of the world, the latest first."""
+        return [_read_job(row) for row in self._db.at(scope).all(f"{_JOBS} ORDER BY key DESC")]
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
-        """Return the outcome of each source of a job and of its shares."""
+        """Return the outcome of each source of a job."""
         rows = self._db.at(scope, job=job).all(
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                FROM job_documents d JOIN jobs j ON j.key = d.job
-               WHERE UNINDEXED(j.world_id) = :world AND (j.id = :job OR j.parent = :job)
+               WHERE UNINDEXED(j.world_id) = :world AND j.id = :job
                ORDER BY d.name, d.doc_id"""
         )
         return [
@@ -305,9 +321,56 @@ class Jobs(Part):
         ]
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
-        """Return the last lines of the log of a job and of its shares."""
-        rows = self._db.at(scope).all(LINES, job=job)
-        return [JobLine(*row) for row in rows[-MAX_LINES:]]
+        """Return the last lines of the log of a job."""
+        rows = self._db.at(scope).all(
+            """SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+               WHERE UNINDEXED(j.world_id) = :world AND j.id = :job ORDER BY l.number""",
+            job=job,
+        )
+        return [JobLine(*row) for row in rows]
+
+
+def _read_claims(claims: str) -> Sequence[str]:
+    """Return the documents that a job has reserved; none if damaged, so that no job waits."""
+    try:
+        return msgspec.json.decode(claims, type=list[str])
+    except msgspec.DecodeError:
+        return ()
+
+
+def _require_key(session: Session, job: str) -> int:
+    key = session.value("SELECT key FROM jobs WHERE world_id = :world AND id = :job", job=job)
+    if key is None:
+        raise JobNotFound(job)
+    return key
+
+
+def _read_job(row: Row) -> Job:
+    """Return a row of `_JOBS`; a damaged one is a failed job."""
+    try:
+        values = dict(zip(_COLUMNS, row, strict=True))
+        counts = msgspec.json.decode(values.pop("counts"), type=JobCounts)
+        # Not strict: SQLite has no booleans.
+        return msgspec.convert(values | {"counts": counts}, Job, strict=False)
+    except (ValueError, TypeError, RecursionError):
+        return _read_damaged_job(row)
+
+
+def _read_damaged_job(row: Row) -> Job:
+    """Return a failed job with only the id, kind and request of a damaged row."""
+    job, kind, _, _, request, *_ = row
+    return Job(
+        id=str(job),
+        kind=str(kind),
+        state=JobState.FAILED,
+        phase=Phase.FINISHED,
+        request=str(request),
+        created_at=0.0,
+        seen_at=0.0,
+        finished_at=None,
+        process="",
+        error=damaged_job(str(job)).message,
+    )
 
 
 def _write_news(session: Session, key: int, news: JobUpdate) -> None:

@@ -613,9 +613,8 @@ CREATE TABLE usage (
 CREATE INDEX usage_by_time ON usage (world_id, created_at);
 
 -- A `background` job is resumed by the next process that serves the library, unless it has crashed too
--- often. A share is a part of a job that several workers do at once: `parent` names the job, and
--- `weight` is the amount of work. `claims` are the ids of documents that no other job may ingest
--- while this one runs, as JSON.
+-- often. `parent` and `weight` belonged to parts of jobs, which there are no more. `claims` are
+-- the ids of documents that no other job may ingest while this one runs, as JSON.
 CREATE TABLE jobs (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid
     REFERENCES worlds ON DELETE CASCADE,

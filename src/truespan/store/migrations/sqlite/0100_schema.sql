@@ -475,9 +475,8 @@ CREATE INDEX usage_by_world ON usage (world_id, key);
 CREATE INDEX usage_by_time ON usage (created_at);
 
 -- A `background` job is resumed by the next process that serves the library, unless it has crashed too
--- often. A share is a part of a job that several workers do at once: `parent` names the job, and
--- `weight` is the amount of work. `claims` are the ids of documents that no other job may ingest
--- while this one runs, as JSON.
+-- often. `parent` and `weight` belonged to parts of jobs, which there are no more. `claims` are
+-- the ids of documents that no other job may ingest while this one runs, as JSON.
 CREATE TABLE jobs (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
