@@ -440,7 +440,9 @@ def anchors_of(page: Path) -> set[str]:
 def leads_somewhere(page: Path, target: str) -> bool:
     name, _, anchor = target.partition("#")
     place = (page.parent / name).resolve() if name else page
-    if not place.is_relative_to(ROOT) or not place.exists():
+    # The documentation site has no other pages.
+    allowed = DOCS if page.is_relative_to(DOCS) else ROOT
+    if not place.is_relative_to(allowed) or not place.exists():
         return False
     return not anchor or anchor in anchors_of(place)
 
