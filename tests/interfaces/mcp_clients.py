@@ -41,6 +41,8 @@ READ = "Two"
 UNREAD = ("Zanzibar", "Quillfeather", "postmistress", "candle wax")
 """Words that occur only past the position of the reader."""
 
+READER_TOOLS = {"list_books", "get_reading_position", "retrieve_context", "list_notes"}
+
 HELLO = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},

@@ -24,6 +24,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from tests.interfaces.mcp_clients import READER_TOOLS
 from tests.interfaces.mcp_http import running
 from tests.promises import proves
 from truespan.errors import BlankQuery
@@ -198,7 +199,7 @@ def test_the_inspector_finds_its_way_over_http(library: Path) -> None:
         found = inspect(*call, f"query={QUESTION}")
         refused = inspect(*call, f"query={QUESTION}", "position=99")
 
-    assert len(tools) == 3
+    assert {tool["name"] for tool in tools} == READER_TOOLS
     assert "red cord" in read["text"]
     assert "red cord" in found["structuredContent"]["context"]
     assert refused["structuredContent"]["error"]["code"] == "invalid_argument"

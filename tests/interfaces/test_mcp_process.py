@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.mcp_clients import HELLO, bare, command
+from tests.interfaces.mcp_clients import HELLO, READER_TOOLS, bare, command
 from tests.promises import proves
 from truespan.cli import run
 from truespan.mcp.server import TemplateFormatter
@@ -332,7 +332,7 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
     found = inspect(*call, f"query={QUESTION}")
     refused = inspect(*call, f"query={QUESTION}", "position=99")
 
-    assert len(listed["tools"]) == 3
+    assert {tool["name"] for tool in listed["tools"]} == READER_TOOLS
     assert "red cord" in found["structuredContent"]["context"]
     assert refused["structuredContent"]["error"]["code"] == "invalid_argument"
 
