@@ -37,8 +37,9 @@ ASKING = {
 BY_STATE: dict[str, set[str]] = {
     # A key that was made up twice; the second request was another one.
     "idempotency_key_reused": WRITES,
-    # The last message of a user may be blank, or there is none.
-    "blank_query": {"completeChat"},
+    # The last message of a user may be blank, or there is none. A pattern cannot list all marks
+    # that are invisible by themselves.
+    "blank_query": ASKING,
     # The length is bounded in characters, what the model reads in tokens.
     "query_too_long": ASKING,
     "scope_violation": {"retrieve"},

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ from truespan.http.replies import PROBLEM
 from truespan.http.requests import NewWorld, PageQuery
 from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.http.schemas import DocumentEntry, Health, JobSummary
+from truespan.types.audience import check_labels
 from truespan.types.decision import AnswerMode
 from truespan.types.document import DocumentSort, DocumentStatus
+from truespan.types.request import is_blank
 from truespan.wire.serialize import status_of
 
 EVERY = (*OPERATIONS, document_operation(OPERATIONS))
@@ -298,6 +301,23 @@ def test_list_of_documents_takes_every_status_and_order(document: Any) -> None:
 
     assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["status"]))) >= {*DocumentStatus}
     assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["sort"]))) >= {*DocumentSort}
+
+
+def test_schemas_refuse_labels_and_queries_that_the_engine_refuses(document: Any) -> None:
+    schemas = document["components"]["schemas"]
+    audience = {"$defs": schemas, **schemas["NewWorld"]["properties"]["audience"]["anyOf"][0]}
+    labels = ("group:legal", "ana maria", "\u6cd5", "", " a", "a ", "a\x07", "a\u200b", "x" * 201)
+
+    def is_label(label: str) -> bool:
+        with suppress(errors.InvalidArgument):
+            return bool(check_labels([label]))
+        return False
+
+    valid = jsonschema_rs.validator_for(audience).is_valid
+    assert [valid([label]) for label in labels] == [is_label(label) for label in labels]
+    query = jsonschema_rs.validator_for(schemas["SearchArguments"]["properties"]["query"]).is_valid
+    queries = ("key", "\u6cd5", "e\u0301", " ", "\0", "\u0301", "\u200b", "\ufe0f", "\u3164")
+    assert [query(text) for text in queries] == [not is_blank(text) for text in queries]
 
 
 def test_rules_of_the_fuzzer_name_existing_operations() -> None:

@@ -14,7 +14,7 @@ from truespan import __version__, errors
 from truespan.http.bodies import FORM, MAX_FILES, Declaration
 from truespan.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.http.replies import PROBLEM, ProblemDetails, problem_reply
-from truespan.http.requests import NOT_BLANK
+from truespan.http.requests import NOT_BLANK, NOT_SPACE
 from truespan.http.routes import ROUTES
 from truespan.http.schemas import JobSummary
 from truespan.types.answer import Answer, Piece, Started
@@ -75,7 +75,7 @@ PARAMETERS = {
     "job": _text("The id of a job."),
     "reader": _text(
         "The name of a reader. A reader without a position has read nothing.",
-        rf"^[^/]*{NOT_BLANK.replace('[^', '[^/')}[^/]*$",
+        rf"^[^/]*{NOT_SPACE.replace('[^', '[^/')}[^/]*$",
         200,
     ),
     "record": _text("The id of a record in the usage log."),

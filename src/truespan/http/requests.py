@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import asdict
 
+from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
@@ -17,6 +18,7 @@ from truespan.types.arguments import (
     RETRIEVAL_TOP_K,
     WORLD_ARGUMENTS,
 )
+from truespan.types.audience import LABEL_PATTERN
 from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
 from truespan.types.document import (
     DEFAULT_FACET_VALUES,
@@ -56,6 +58,14 @@ WorldDefaults = Annotated[
     Literal["recommended", "contract"], Meta(description="The defaults of requests to the world.")
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+AudienceLabel = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        # The engine itself refuses others, with the same error everywhere.
+        extra_json_schema={"pattern": LABEL_PATTERN, "maxLength": MAX_LABEL_LENGTH},
+    ),
+]
 ModelName = Annotated[
     str,
     Meta(
@@ -71,8 +81,13 @@ GenerationNumber = Annotated[
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
 LastRead = Annotated[int, describe(POSITION_ARGUMENTS["sentence"], ge=-1, le=LAST_FIRST)]
 ChunkName = Annotated[str, describe_text(QUERY_ARGUMENTS["chunk_id"])]
-NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
+NOT_SPACE = r"[^\s\u001c-\u001f\u0085]"
 """Matches a character that Python does not count as white space."""
+NOT_BLANK = (
+    r"[^\s\u0000-\u001f\u007f-\u00a0\u00ad\u0300-\u036f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202f\u2060-\u2064\u2066-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+)
+"""Matches a character that is visible by itself; combining marks of most scripts match as well."""
 _STRING = {"type": "string"}
 
 
@@ -82,7 +97,7 @@ class NewWorld(Arguments, frozen=True, kw_only=True):
     name: WorldName
     defaults: WorldDefaults | None = None
     model: ModelName | None = None
-    audience: Annotated[list[Label], describe(WORLD_ARGUMENTS["audience"])] | None = None
+    audience: Annotated[list[AudienceLabel], describe(WORLD_ARGUMENTS["audience"])] | None = None
     audience_required: Annotated[bool, describe(WORLD_ARGUMENTS["audience_required"])] | None = None
 
 
@@ -90,7 +105,7 @@ class ChosenDefaults(Arguments, frozen=True, kw_only=True):
     """The defaults of a world; what is left out stays."""
 
     defaults: WorldDefaults | None = None
-    audience: Annotated[list[Label], describe(WORLD_ARGUMENTS["audience"])] | None = None
+    audience: Annotated[list[AudienceLabel], describe(WORLD_ARGUMENTS["audience"])] | None = None
     audience_required: Annotated[bool, describe(WORLD_ARGUMENTS["audience_required"])] | None = None
 
 
@@ -451,7 +466,9 @@ class LabelChanges(Arguments, frozen=True, kw_only=True):
     language: Label | UnsetType = UNSET
     version: Label | UnsetType | None = UNSET
     tags: list[Label] | UnsetType | None = UNSET
-    audience: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["audience"])] | UnsetType = UNSET
+    audience: (
+        Annotated[list[AudienceLabel], describe(DOCUMENT_ARGUMENTS["audience"])] | UnsetType
+    ) = UNSET
     source_url: Label | UnsetType | None = UNSET
     metadata: (
         Annotated[
@@ -481,7 +498,7 @@ class DocumentLabels(Arguments, frozen=True, kw_only=True):
     language: Annotated[Label, describe(DOCUMENT_ARGUMENTS["language"])] | None = None
     version: Annotated[Label, describe(DOCUMENT_ARGUMENTS["version"])] | None = None
     tags: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["tags"])] | None = None
-    audience: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["audience"])] | None = None
+    audience: Annotated[list[AudienceLabel], describe(DOCUMENT_ARGUMENTS["audience"])] | None = None
     chunking: Annotated[Label, describe(DOCUMENT_ARGUMENTS["chunking"])] | None = None
 
 

@@ -18,6 +18,15 @@ EVERYONE: Final = "everyone"
 MAX_AUDIENCE_LABELS: Final = 1000
 """Maximum number of labels of a document or a caller."""
 
+_PRINTED = (
+    r"[^\s\u0000-\u0020\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u2000-\u200a\u1680\u3000\ufeff\ufff9-\ufffb]"
+)
+LABEL_PATTERN: Final = f"^{_PRINTED}+( +{_PRINTED}+)*$"
+"""The pattern of a label: printable, with no space but U+0020 between its words."""
+# A schema cannot name lone surrogates: some of its readers see two of them in one character.
+_LABEL = re.compile(LABEL_PATTERN.replace("[^", "[^\ud800-\udfff"))
+
 Audience: TypeAlias = tuple[str, ...]
 """Labels of a document, sorted. Without labels, only the owner sees it."""
 
@@ -44,7 +53,8 @@ def _check_label(label: object) -> str:
             f"A label of an audience has 1 to {MAX_LABEL_LENGTH} characters; "
             f"this one has {len(label)}."
         )
-    if not label.isprintable() or label != label.strip():
+    # Format characters above U+FFFF, such as tags, cannot be named in a pattern for JavaScript.
+    if not _LABEL.fullmatch(label) or any(unicodedata.category(char) == "Cf" for char in label):
         raise InvalidArgument(
             f"The label {label!r} of an audience has an unprintable character, or begins or ends "
             "with a space."
