@@ -81,12 +81,13 @@ def test_found_model_is_connected_and_kept(library: Path, ollama: OllamaChatServ
         answer = world.answer("How often does the tide come in?")
         assert answer.answer.startswith("The tide comes in twice a day.")
         assert answer.decision_explain["used_llm"] == "primary"
-    assert OWN_LINES in (library / "truespan.toml").read_text()
+    assert (library / "truespan.toml").read_text() == OWN_LINES
+    assert MODEL in (library / "chat.toml").read_text()
     with truespan.open(library) as opened:
         assert opened.chat_model == f"ollama/{MODEL}"
         opened.chat_servers.disconnect()
         assert opened.chat_model is None
-    assert (library / "truespan.toml").read_text() == OWN_LINES
+    assert not (library / "chat.toml").exists()
 
 
 @proves("models.connect")
@@ -100,7 +101,7 @@ def test_key_is_kept_in_a_file_of_its_owner(library: Path, openai: OpenAiChatSer
     file = library / "chat.key"
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text() == KEY
-    assert KEY not in (library / "truespan.toml").read_text()
+    assert KEY not in (library / "chat.toml").read_text()
     with truespan.open(library) as opened:
         # The key is sent for this model only, and only the kept file has it.
         assert opened.chat_servers.connect(connection(openai, key=Secret(KEY))).reply
@@ -113,7 +114,7 @@ def test_model_that_does_not_reply_changes_nothing(library: Path, openai: OpenAi
         with pytest.raises(ServiceError):
             opened.chat_servers.connect(connection(openai, key=Secret("wrong")))
         assert opened.chat_model is None
-    assert not (library / "truespan.toml").exists()
+    assert not (library / "chat.toml").exists()
     assert not (library / "chat.key").exists()
 
 

@@ -1,7 +1,8 @@
 """Settings: the only reader of configuration files and of the environment.
 
-A library folder may contain `truespan.toml`; environment variables win over it. Everything is
-checked when a library is opened, so that a wrong value fails at start-up and not at first use.
+A library folder may contain `truespan.toml`; environment variables win over it, and both over
+`chat.toml`, the chat model that a user connected. Everything is checked when a library is opened,
+so that a wrong value fails at start-up and not at first use.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from truespan.settings.tables import (
 )
 
 FILE_NAME = "truespan.toml"
+CHAT_FILE = "chat.toml"
 STORE_FILE = "store.db"
 PREFIX = tables.OWN_PREFIX
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
@@ -64,13 +66,13 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
 
 
 def explain_settings(
-    folder: Path, variables: Mapping[str, str] = os.environ, *, text: str | None = None
+    folder: Path, variables: Mapping[str, str] = os.environ
 ) -> tuple[Settings, list[SettingValue]]:
     """Return the settings of a library, and each setting with the source of its value.
 
-    Passwords in URLs are masked in the list. `text` stands for the content of the settings file.
+    Passwords in URLs are masked in the list.
     """
-    settings, given = _read(folder, variables, text)
+    settings, given = _read(folder, variables)
     defaults, explained = Settings(), list[SettingValue]()
     for name in TYPES:
         value, default = settings.value_of(name), defaults.value_of(name)
@@ -80,7 +82,7 @@ def explain_settings(
         if not places:
             explained.append(SettingValue(name, value, default, "default"))
             continue
-        source = "file" if places[-1].startswith(FILE_NAME) else "variable"
+        source = "variable" if places[-1].startswith(_THE_VARIABLE) else "file"
         *others, last = (place.removeprefix(_THE_VARIABLE) for place in places)
         explained.append(
             SettingValue(
@@ -96,12 +98,12 @@ def explain_settings(
 
 
 def _read(
-    folder: Path, variables: Mapping[str, str], text: str | None = None
+    folder: Path, variables: Mapping[str, str]
 ) -> tuple[Settings, dict[str, list[tuple[Any, str]]]]:
     """Return the settings, and every given value of each with its place; the last value counts."""
     try:
-        text = read_file(folder) if text is None else text
-        values = _parse(text)
+        text, chat_text = read_file(folder), read_file(folder, CHAT_FILE)
+        values, chat = _parse(text), _parse(chat_text)
     except (OSError, ValueError) as error:
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
@@ -110,8 +112,13 @@ def _read(
     models = tables.read_models(values.get("embedding", {}), lines)
     rules = read_rules(values.get("auth", {}))
     audiences = read_audiences(values.pop("audience", []))
-    keys = tables.read_keys(values.pop("keys", []), folder, variables)
-    given = _read_file(values, lines)
+    keys = values.pop("keys", [])
+    if isinstance(keys, list):
+        keys += chat.pop("keys", [])
+    keys = tables.read_keys(keys, folder, variables)
+    given = _read_file(chat, tables.find_lines(chat_text), CHAT_FILE)
+    for name, entries in _read_file(values, lines).items():
+        given.setdefault(name, []).extend(entries)
     for name, variable in _find_variables(variables):
         given.setdefault(name, []).append((variables[variable], f"{_THE_VARIABLE}{variable}"))
     converted = {name: convert_setting(name, *entries[-1]) for name, entries in given.items()}
@@ -127,10 +134,10 @@ def _read(
     return replace(settings, embeddings=embeddings), given
 
 
-def read_file(folder: Path) -> str:
-    """Return the content of a library's settings file; empty if there is none."""
+def read_file(folder: Path, name: str = FILE_NAME) -> str:
+    """Return the content of a file of settings in a library; empty if there is none."""
     try:
-        return (folder / FILE_NAME).read_text(encoding="utf-8")
+        return (folder / name).read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except NotADirectoryError:
@@ -140,18 +147,18 @@ def read_file(folder: Path) -> str:
 
 
 def _read_file(
-    values: dict[str, Any], lines: Mapping[str, int]
+    values: dict[str, Any], lines: Mapping[str, int], file: str = FILE_NAME
 ) -> dict[str, list[tuple[Any, str]]]:
     """Return the settings of a file by their full names, each with its value and its place."""
     given: dict[str, list[tuple[Any, str]]] = {}
     for name, path, value in tables.read_sections(values, lines):
         if name in given:
             raise InvalidConfiguration(
-                f"{FILE_NAME} sets {name} twice: directly and in a table.",
+                f"{file} sets {name} twice: directly and in a table.",
                 advice="Remove one of them.",
             )
         line = lines.get(path)
-        given[name] = [(value, FILE_NAME if line is None else f"{FILE_NAME}, line {line}")]
+        given[name] = [(value, file if line is None else f"{file}, line {line}")]
     refuse_passwords({name: value for name, [(value, _)] in given.items()})
     return given
 
