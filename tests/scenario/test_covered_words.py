@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, Study, scored, study
+from tests.support.observers import Recorder
 from tests.support.worlds import WordEmbedder, make_library, other_profile
 from truespan.engine.library import Library
 from truespan.engine.world import World
@@ -18,9 +19,11 @@ from truespan.errors import StoreDamaged
 from truespan.protocols import ChatModels
 from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.types import profile
+from truespan.types.bundle import NOTHING_CLOSE
 from truespan.types.decision import evidence_rules
 from truespan.types.profile import Calibration, CalibrationOrigin
 from truespan.types.request import Defaults
+from truespan.types.telemetry import Request, Stage
 from truespan.wire.serialize import to_json
 
 MEASURED = Calibration(
@@ -122,6 +125,36 @@ def test_only_passages_whose_evidence_counts_are_compared_with_the_words(tmp_pat
     covered = ["coverage" in part for part in record.evidence["candidates"]]
     assert (answer.mode, len(covered), sum(covered)) == ("rag", 15, 10)
     assert "missing_words" not in answer.decision_explain
+
+
+FAR = "Which dose of insulin is safe?"
+
+
+@pytest.mark.parametrize("calibration", ["calibrated", None])
+def test_bundle_says_if_nothing_is_close_without_a_second_search(
+    tmp_path: Path, request: pytest.FixtureRequest, calibration: str | None
+) -> None:
+    if calibration:
+        request.getfixturevalue(calibration)
+    built, heard = made(tmp_path), Recorder()
+    # Under thresholds, this similarity is enough for nothing but the words.
+    built.add(a__txt=scored(0.51 if calibration else 0.2, f"{ANSWERING} {OTHER}"))
+    watched = Library(replace(built.library._components, observer=heard))
+    reader = watched.world("world").reader("ann")
+    reader.set_position("a.txt", sentence=1)
+
+    def find(query: str, mode: str | None = None, *, closeness: bool = True) -> bool:
+        bundle = reader.retrieve(query, mode=mode, closeness=closeness)
+        assert bundle.retrieved_chunks
+        return NOTHING_CLOSE in bundle.metadata.warnings
+
+    for mode in (None, "vector"):
+        assert (find(QUESTION, mode), find(FAR, mode)) == (False, True)
+        assert not find(FAR, mode, closeness=False)
+    assert {one.name for one in heard.requests} == {Request.READING}
+    assert {one.stages.count(Stage.HITS) for one in heard.requests} == {1}
+    built.world.set_defaults(Defaults.CONTRACT)
+    assert not find(FAR)
 
 
 @proves("decision.evidence")

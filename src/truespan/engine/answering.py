@@ -162,6 +162,11 @@ class Answerer(Struct, frozen=True):
         with self.components.observer.request(name) as trace:
             return self._responder(ask, trace, reading=reading)[0].decide()
 
+    def decide_on(self, found: Retrieved, query: str, trace: RequestTrace) -> Decision:
+        """Return the decision on what a reader's request found, without a search of its own."""
+        question = Question(query, query)
+        return self._responder(lambda _: (question, found), trace, reading=True)[0].decide()
+
     def _respond(self, ask: Ask, trace: RequestTrace, *, reading: bool) -> Generator[AnswerEvent]:
         began = self.components.clock.monotonic()
         responder, warnings = self._responder(ask, trace, reading=reading)

@@ -20,13 +20,13 @@ from truespan.retrieval.reading.pages import describe_position, read_pages, reso
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
-from truespan.types.bundle import ContextBundle, Reason
+from truespan.types.bundle import NOTHING_CLOSE, ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.note import NOTE_LIMIT, Note
-from truespan.types.origin import Operation, set_request
+from truespan.types.origin import Operation, copy_origin, set_request
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
     LAST_FIRST,
@@ -272,9 +272,14 @@ class Reader(WorldPart, frozen=True):
         top_k: int = READING_TOP_K,
         highlight: bool = False,
         notes: bool = False,
+        closeness: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
+
+        Args:
+            closeness: Whether to warn if no passage is close to the query: none has enough evidence
+                of an answer, or enough of the query's words. A `contract` world has no such check.
 
         Returns:
             A bundle. If the provider, the index or the store fails, its status is `error`.
@@ -291,7 +296,12 @@ class Reader(WorldPart, frozen=True):
         )
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
-            bundle = self._retrieval(trace, request).bundle()
+            retrieval = self._retrieval(trace, request)
+            bundle = retrieval.bundle()
+            if closeness and bundle.retrieved_chunks and not self._is_close(retrieval, query):
+                warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
+                metadata = replace(bundle.metadata, warnings=warnings)
+                bundle = copy_origin(bundle, replace(bundle, metadata=metadata))
             if notes and not bundle.error:
                 return self._with_notes(bundle, request)
         given = {
@@ -369,31 +379,6 @@ class Reader(WorldPart, frozen=True):
         questions = [(asked, "") for asked, _ in history]
         events = answerer.events(answerer.ask(query, find, book, questions), reading=True)
         return with_request(events, query, {"book": book, **options})
-
-    @list_arguments
-    def is_close(
-        self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]
-    ) -> bool:
-        """Return whether anything that was read of a book is close to a query.
-
-        It is if a passage has enough evidence of an answer, or enough of the query's words. No chat
-        model and no reranker is asked.
-
-        Args:
-            query: The question.
-
-        Raises:
-            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
-        """
-        options["rerank"] = False
-        find = self._prepare(query, book, **options)
-        answerer = Answerer(self._access.components, self._access.authority)
-        decision = answerer.decide(answerer.ask(query, find, book, ()), reading=True)
-        if decision.mode is not AnswerMode.FALLBACK:
-            return True
-        candidates = decision.evidence.candidates
-        shares = [found.coverage.share for found in candidates if found.coverage is not None]
-        return max(shares, default=0.0) >= MIN_CLOSE_COVERAGE
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.
@@ -557,6 +542,18 @@ class Reader(WorldPart, frozen=True):
         from truespan.engine.notes import ReaderNotes
 
         return ReaderNotes(self._access, self.name, self._positions)
+
+    def _is_close(self, retrieval: ReaderRetrieval, query: str) -> bool:
+        """Return whether a passage of a bundle is close to the query; always so by contract."""
+        if not retrieval.attempt.world.defaults.values.weighs_evidence:
+            return True
+        answerer, text = Answerer(self._access.components, self._access.authority), query.strip()
+        found = retrieval.found(answerer.rules_for(text))
+        decision = answerer.decide_on(found, text, retrieval.pipeline.deps.trace)
+        if decision.mode is not AnswerMode.FALLBACK or found.measured.cover is None:
+            return True
+        covered = found.measured.cover([part.text for part in found.chunks])
+        return max(own.share for own in covered) >= MIN_CLOSE_COVERAGE
 
     def _prepare(
         self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]

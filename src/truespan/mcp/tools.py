@@ -23,9 +23,8 @@ from truespan.mcp.passages import (
 )
 from truespan.mcp.resources import READER_RESOURCES, WORLD_RESOURCES
 from truespan.mcp.writing import ADD_NOTE, ADD_READER_NOTE, SET_POSITION, OtherBook, other_books
-from truespan.types.bundle import ContextBundle, Notice, SearchResult
+from truespan.types.bundle import NOTHING_CLOSE, ContextBundle, Notice, SearchResult
 from truespan.types.note import FoundNote
-from truespan.types.origin import copy_origin
 from truespan.types.reading import ReadingPosition
 from truespan.wire.arguments import (
     Arguments,
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
 
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."
-)
-NOTHING_CLOSE = Notice(
-    "nothing_close",
-    "Nothing that has been read is close to the query. Use names or words of the book.",
 )
 MAX_BOOKS_NAMED = 50
 """Maximum number of books in the text of a result; the structured content has all of them."""
@@ -95,16 +90,7 @@ def _retrieve(world: World, arguments: Arguments) -> ContextBundle:
 
 
 def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> ContextBundle:
-    """Retrieve context, with a warning if nothing that was read is close to the query."""
-    given = arguments_of(arguments)
-    bundle = reader.retrieve(**given)
-    for name in ("top_k", "notes"):
-        del given[name]
-    if not bundle.retrieved_chunks or reader.is_close(**given):
-        return bundle
-    warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
-    metadata = msgspec.structs.replace(bundle.metadata, warnings=warnings)
-    return copy_origin(bundle, msgspec.structs.replace(bundle, metadata=metadata))
+    return reader.retrieve(**arguments_of(arguments), closeness=True)
 
 
 def _render_books(may_move: bool, subject: Reader | CallerContext, result: BookList) -> list[str]:
@@ -170,9 +156,6 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
         return [_explain_no_position(reader, may_move)]
     passages = passages_of_bundle(bundle, in_reading_order=True)
     readable, tokens = bundle.metadata.funnel.in_scope, bundle.total_tokens
-    if NOTHING_CLOSE in bundle.metadata.warnings:
-        # Passages that are not close would fill the context of the model and mislead it.
-        return [f"{NOTHING_CLOSE.message} Searched {_chunks(readable)} that have been read."]
     if passages:
         summary = f"{_count(passages)} in reading order, {tokens} tokens"
     else:
@@ -180,7 +163,12 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
     summary += _name_notes(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
-    return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
+    warnings = bundle.metadata.warnings
+    # Said first, so that a model that reads the passages knows it.
+    far = [notice for notice in warnings if notice == NOTHING_CLOSE]
+    others = [notice for notice in warnings if notice not in far]
+    shown = _with_summary(passages, summary, others, tables=tables)
+    return [*(notice.message for notice in far), *shown]
 
 
 def _name_notes(bundle: ContextBundle) -> str:

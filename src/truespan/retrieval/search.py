@@ -228,6 +228,7 @@ class AnswerAttempt(Attempt):
         applies to chunks of unknown language; without it, the language of their document does.
         """
         scope, rules = self.scope, settings.evidence
+        self.measured = Measured(cover=rarity.cover)
         if scope is None or rules is None:
             return
         excluded = settings.exclude_chunk_types_from_llm

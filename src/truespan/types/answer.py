@@ -71,7 +71,7 @@ class Measured(Struct, frozen=True):
     """Measurements for a decision by evidence; empty if thresholds decide."""
 
     cover: Callable[[Sequence[str]], Sequence[Coverage]] | None = None
-    """Returns the share of the query's words in each text; None if thresholds decide."""
+    """Returns the share of the query's words in each text; None if it is not known."""
     foreign: frozenset[ChunkId] = frozenset()
     """Chunks in languages that the embedding model was not trained for."""
     by_words: frozenset[ChunkId] = frozenset()

@@ -81,6 +81,12 @@ class Notice(Struct, frozen=True):
     message: str
 
 
+NOTHING_CLOSE = Notice(
+    "nothing_close",
+    "Nothing that has been read is close to the query. Use names or words of the book.",
+)
+
+
 class Skipped(Struct, frozen=True):
     """Number of hits left out for one reason."""
 

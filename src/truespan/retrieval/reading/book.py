@@ -43,6 +43,7 @@ from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shor
 from truespan.types.bundle import Notice, Reason, WhyNot
 from truespan.types.catalog import References, find_by_title
 from truespan.types.chunk import ChunkKind
+from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import crosses_languages, knows_well, reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
@@ -94,6 +95,7 @@ class ReaderRetrieval(BundleRequest):
         self._read_positions = read_positions
         self._request = request
         world = pipeline.admit("read as this reader", request.query, reader=reader)
+        self._latest: tuple[BookSearch | FusedBookSearch, Position] | None = None
         super().__init__(pipeline, world, request)
 
     def why_not(self, chunk_id: ChunkId) -> Reason:
@@ -115,6 +117,20 @@ class ReaderRetrieval(BundleRequest):
         # A search by words alone that is not full has looked at all chunks with a word.
         is_full = packed.last is not None
         return Reason(WhyNot.OUTRANKED if is_full or not attempt.by_words else WhyNot.NO_WORDS)
+
+    def found(self, rules: Rules) -> Retrieved:
+        """Return the chunks of the bundle as candidates for an answer, without another search.
+
+        Their background is that of the cohort alone: no further chunks are searched for.
+        """
+        attempt, scope = self.attempt, self.attempt.scope
+        if scope is None or self._latest is None:
+            return Retrieved(attempt.world, attempt.mode)
+        found = AnswerAttempt(attempt.world, attempt.mode, attempt.query, scope)
+        found.chunks = tuple(attempt.packed.chosen)
+        self._measure(found, rules(scope, attempt.world.defaults)[0], *self._latest, ())
+        chunks, measured = found.chunks, found.measured
+        return Retrieved(attempt.world, attempt.mode, scope, chunks, measured=measured)
 
     def candidates(self, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
@@ -144,6 +160,7 @@ class ReaderRetrieval(BundleRequest):
         top_k, candidates = self._request.top_k, self._stage.candidates if self._stage else 0
         most = max(packing_count(options, top_k), candidates)
         search = self._search(attempt, attempt.scope, position, most, None)
+        self._latest = search, position
         attempt.steps.append("vectorized")
         k = packing_count(options, top_k, attempt.scope, attempt.in_scope)
         packer = packer_for(attempt, options, k)
@@ -201,12 +218,26 @@ class ReaderRetrieval(BundleRequest):
         deps, options = self.pipeline.deps, self._request.passages
         attempt.fitter = PassageFitter(deps, attempt.scope, options, search.vector, attempt)
         if settings.evidence is not None:
-            words = search.counted if isinstance(search, FusedBookSearch) else None
-            if words is None:
-                store, scope = deps.store, attempt.scope
-                words = score_read(store, scope, world, position, search.tail, query)
-            attempt.measure(deps, settings, search.vector, words.rarity, closest, words.language)
+            self._measure(attempt, settings, search, position, closest)
         return attempt
+
+    def _measure(
+        self,
+        attempt: AnswerAttempt,
+        settings: DecisionSettings,
+        search: BookSearch | FusedBookSearch,
+        position: Position,
+        closest: Sequence[Visible],
+    ) -> None:
+        """Measure the evidence of the chunks of an attempt."""
+        deps, query = self.pipeline.deps, self._request.query
+        if isinstance(search, FusedBookSearch):
+            words = search.counted
+        else:
+            words = score_read(
+                deps.store, search.scope, attempt.world, position, search.tail, query
+            )
+        attempt.measure(deps, settings, search.vector, words.rarity, closest, words.language)
 
     def _find_closest(
         self,
