@@ -10,13 +10,12 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from training.question_only import question_only_auc, score_questions, unbalanced_openings
 from training.questions import (
     Question,
-    Stretch,
     parse_questions,
     read_stretches,
     to_records,
@@ -61,16 +60,7 @@ def _word_pairs(text: str) -> set[tuple[str, str]]:
     return set(zip(["", *words], [*words, ""], strict=True))
 
 
-def find_gaps(questions: Iterable[Question], stretches: Mapping[int, Stretch]) -> Iterator[str]:
-    """Find stretches with far fewer questions than the brief asks for."""
-    counts = Counter(question.stretch for question in questions)
-    for number, count in sorted(counts.items()):
-        wanted = 5 * len(stretches[number].passages)
-        if count < 0.6 * wanted:
-            yield f"stretch {number}: {count} questions, about {wanted} are wanted"
-
-
-def report(questions: Sequence[Question], stretches: Mapping[int, Stretch]) -> bool:
+def report(questions: Sequence[Question]) -> bool:
     """Print the figures of a whole set; return whether the questions alone tell too much."""
     kinds = Counter(question.kind for question in questions)
     answerable = kinds["answer"]
@@ -78,7 +68,7 @@ def report(questions: Sequence[Question], stretches: Mapping[int, Stretch]) -> b
     missed = len(questions) - answerable
     if missed and kinds["entity"] < missed / 3:
         print(f"fewer than a third of the near misses are about an entity ({kinds['entity']})")
-    for line in [*find_doubtful(questions), *find_gaps(questions, stretches)]:
+    for line in find_doubtful(questions):
         print(f"mend: {line}")
     for words, right, wrong in unbalanced_openings(questions)[:12]:
         print(f"balance: '{words}' opens {right} answerable questions and {wrong} near misses")
@@ -122,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not questions:
         print("no questions")
         return 1
-    telling = report(questions, stretches)
+    telling = report(questions)
     if options.out:
         with options.out.open("w", encoding="utf-8") as out:
             for record in to_records(_without_repeats(questions), stretches):

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
+_DRAWS = 300
+
 
 def auc(scores: Scores, labels: Labels) -> float:
     """Return the share of pairs in which the positive one has the higher score; a tie is half."""
@@ -34,11 +36,11 @@ def threshold_for_passed(scores: Scores, labels: Labels, passed: float) -> float
 def interval(
     figure: Callable[[NDArray[np.intp]], float], groups: NDArray[np.int64], seed: int = 1
 ) -> tuple[float, float]:
-    """Return the 95 % interval of a figure when its groups are drawn again, 500 times."""
+    """Return the 95 % interval of a figure when its groups are drawn again."""
     generator = np.random.default_rng(seed)
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     figures = []
-    for _ in range(500):
+    for _ in range(_DRAWS):
         drawn = generator.integers(0, len(members), len(members))
         figures.append(figure(np.concatenate([members[index] for index in drawn])))
     low, high = np.nanquantile(figures, (0.025, 0.975))
