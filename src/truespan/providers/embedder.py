@@ -1,4 +1,4 @@
-"""The base of embedders: the learnt model, and the refusals of HTTP providers.
+"""The base of embedders over HTTP: the learnt model, and common refusals.
 
 Owns: learning a model once, and common refusals.
 Does not own: retries, batches and the check of their order; ingestion does that for all.
@@ -40,15 +40,61 @@ class LearntModel(Struct, frozen=True):
     counted: bool = False
 
 
-class BaseEmbedder(ABC):
-    """An embedder whose model is examined when a text or the profile is first needed."""
+class EmbedderOptions(Struct, frozen=True):
+    """Address, model and limits of an embedding provider."""
+
+    base_url: str
+    model: str
+    clock: Clock
+    dimensions: int | None = None
+    in_flight: int = 2
+    bounds: Bounds | None = None
+    seconds: int = 0
+    """Maximum time of a request; 0 for the default of the provider."""
+    pace: RateLimiter | None = None
+
+
+class HttpEmbedder(ABC):
+    """An embedder of a provider that is reached over HTTP.
+
+    Its model is examined when a text or the profile is first needed.
+
+    Embedding raises:
+        ProviderUnavailable: the provider did not answer; trying again may help.
+        TextTooLong, BatchTooLarge: a text, or the whole batch, is too large for it.
+        ProviderRefused: the provider refused the request.
+        ProviderBadReply: the reply is not one vector for each text.
+        ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
+        CredentialsMissing: no key may be used for the model.
+    """
 
     provider: ClassVar[str]
+    label: ClassVar[str]
+    start_advice = "Try again in a moment."
+    missing_advice: ClassVar[str]
 
-    def __init__(self, model: str, endpoint: str, limits: EmbeddingLimits) -> None:
-        self.endpoint = endpoint
-        self.limits = limits
-        self._model = model
+    def __init__(
+        self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
+    ) -> None:
+        """Prepare a client, without connecting. `bounds` apply unless the options have others."""
+        bounds = options.bounds or bounds or Bounds()
+        if seconds := float(options.seconds):
+            bounds = replace(bounds, read_seconds=seconds, total_seconds=seconds)
+        self._client = JsonClient(
+            options.base_url,
+            label=self.label,
+            clock=options.clock,
+            bounds=bounds,
+            pace=options.pace,
+            in_flight=options.in_flight,
+            start_advice=self.start_advice,
+            timeout_advice="Lower embedding_batch_items, or raise embedding_timeout_seconds.",
+        )
+        self.endpoint = self._client.target.url
+        self.limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)
+        self._clock = options.clock
+        self._dimensions = options.dimensions
+        self._model = options.model
         self._learning = Lock()
         self._learnt: LearntModel | None = None
 
@@ -66,7 +112,8 @@ class BaseEmbedder(ABC):
 
     def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
         """Return whether a profile may come from these settings, before the model is examined."""
-        return profile.model == self._model
+        same_size = self._dimensions in (None, profile.dimensions)
+        return same_size and profile.model == self._model
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one vector per text, in the order of the texts."""
@@ -115,63 +162,6 @@ class BaseEmbedder(ABC):
             query_mode=modes[1],
             input_limit=max(input_limit, 1),
         )
-
-
-class EmbedderOptions(Struct, frozen=True):
-    """Address, model and limits of an embedding provider."""
-
-    base_url: str
-    model: str
-    clock: Clock
-    dimensions: int | None = None
-    in_flight: int = 2
-    bounds: Bounds | None = None
-    seconds: int = 0
-    """Maximum time of a request; 0 for the default of the provider."""
-    pace: RateLimiter | None = None
-
-
-class HttpEmbedder(BaseEmbedder):
-    """An embedder of a provider that is reached over HTTP.
-
-    Embedding raises:
-        ProviderUnavailable: the provider did not answer; trying again may help.
-        TextTooLong, BatchTooLarge: a text, or the whole batch, is too large for it.
-        ProviderRefused: the provider refused the request.
-        ProviderBadReply: the reply is not one vector for each text.
-        ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
-        CredentialsMissing: no key may be used for the model.
-    """
-
-    label: ClassVar[str]
-    start_advice = "Try again in a moment."
-    missing_advice: ClassVar[str]
-
-    def __init__(
-        self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
-    ) -> None:
-        """Prepare a client, without connecting. `bounds` apply unless the options have others."""
-        bounds = options.bounds or bounds or Bounds()
-        if seconds := float(options.seconds):
-            bounds = replace(bounds, read_seconds=seconds, total_seconds=seconds)
-        self._client = JsonClient(
-            options.base_url,
-            label=self.label,
-            clock=options.clock,
-            bounds=bounds,
-            pace=options.pace,
-            in_flight=options.in_flight,
-            start_advice=self.start_advice,
-            timeout_advice="Lower embedding_batch_items, or raise embedding_timeout_seconds.",
-        )
-        limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)
-        super().__init__(options.model, self._client.target.url, limits)
-        self._clock = options.clock
-        self._dimensions = options.dimensions
-
-    def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
-        same_size = self._dimensions in (None, profile.dimensions)
-        return same_size and super()._is_configured_for(profile)
 
     def _dimensions_of(self, probe: Vector) -> int:
         """Return the dimensions of a probe; refuse a number that differs from the settings."""

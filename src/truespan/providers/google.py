@@ -24,7 +24,6 @@ from truespan.providers.prefixes import GEMMA_PREFIXES, ModelPrefixes
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector, unit_vector
 
-BASE_URL = "https://generativelanguage.googleapis.com"
 MODEL = "gemini-embedding-001"
 ITEMS = 100
 """Maximum number of texts of a request to Google."""
