@@ -110,7 +110,6 @@ def find_cells(text: str, words_of: Callable[[str], Words]) -> TableCells:
 
 
 def _split_row(line: str) -> Iterator[tuple[int, str]]:
-    """Yield the cells of a row with their offsets."""
     start = 0
     for bar in BAR.finditer(line):
         yield start, line[start : bar.start()]

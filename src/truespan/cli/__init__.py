@@ -77,7 +77,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _report(error: errors.TruespanError, arguments: list[str]) -> int:
-    """Print an error and return its exit code."""
     from truespan.cli.app import complete
     from truespan.cli.terminal import echo, write_error
     from truespan.wire.serialize import problem, status_of, to_json

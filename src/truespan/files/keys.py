@@ -59,7 +59,6 @@ class SigningKeyFile:
             raise resource_error(error) or refusal from None
 
     def _read(self) -> tuple[KeyRing, SigningKey | None]:
-        """Return the keys of the file, and the signing key."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:

@@ -196,7 +196,6 @@ def _startup(
 
 
 def _configure(service: Service, settings: Settings, library: Library) -> ServerOptions:
-    """Return the options with the values of the settings."""
     options = service.options
     if not 0 <= service.port <= 65535:
         raise errors.InvalidArgument("The port must be between 0 and 65535.")

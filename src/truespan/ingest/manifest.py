@@ -244,7 +244,6 @@ def _suggest(name: str, known: Collection[str]) -> str:
 
 
 def _parse_line(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line."""
     if len(line) > MAX_LINE_LENGTH:
         raise FieldError(f"longer than {MAX_LINE_LENGTH} bytes")
     try:

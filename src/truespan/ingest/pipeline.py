@@ -425,7 +425,6 @@ class _Run:
         self._stopped = True
 
     def _report_group(self, group: _Group, outcome: IndexOutcome) -> None:
-        """Report the outcome of each member of a group."""
         group.staged = {}
         for ref in outcome.activated:
             if ref in group.members:

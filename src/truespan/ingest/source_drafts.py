@@ -272,7 +272,6 @@ class DraftMaker:
         return original
 
     def _prepare(self, declared: DocumentOptions, content: Content) -> tuple[ParseOptions, str]:
-        """Return the parse options and the recipe of a source."""
         key = declared, content.traits, content.line
         prepared = self._recipes.get(key)
         if prepared is None:

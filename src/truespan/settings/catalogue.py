@@ -568,7 +568,6 @@ _TABLES = ("audiences", "auth_rules", "keys", "chunkings", "embeddings", "writte
 
 
 def _walk(section: type[Struct], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every setting in a section."""
     for name, kind in section.__annotations__.items():
         if isinstance(kind, type) and issubclass(kind, Struct):
             yield from _walk(kind, (*path, name))

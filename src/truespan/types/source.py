@@ -308,7 +308,6 @@ def _check_source_url(value: Any) -> str:
 
 
 def _check_record_fields(value: Any) -> RecordFields:
-    """Return a checked mapping of record fields."""
     if not isinstance(value, Mapping):
         raise FieldError("must be an object")
     known = RecordFields.__struct_fields__

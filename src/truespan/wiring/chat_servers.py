@@ -145,7 +145,6 @@ def _begin_reply(model: ChatModel) -> str:
 
 
 def _values(connection: ChatConnection) -> dict[str, str | bool]:
-    """Return the settings that choose a chat model."""
     provider = connection.provider
     values: dict[str, str | bool] = {"chat_provider": provider, "chat_model": connection.model}
     values[f"chat_{provider}_base_url"] = connection.base_url.rstrip("/")

@@ -88,7 +88,6 @@ class SearchedWords:
             yield first, last
 
     def _find(self, text: str, language: str) -> frozenset[str]:
-        """Return the words that a text contains."""
         known = self._words(language)
         return frozenset(map(known.__getitem__, known.keys() & terms(text, language)))
 

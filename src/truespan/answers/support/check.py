@@ -472,7 +472,6 @@ def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
 
 
 def _shared_letters(first: str, second: str) -> int:
-    """Return the number of first letters that two words share."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

@@ -460,7 +460,6 @@ def _encode_content(turn: Turn) -> bytes:
 
 
 def _turn_cells(new: NewTurn, number: int, content: bytes) -> tuple[Any, ...]:
-    """Return the cells of a turn, in the order of `_TURN`."""
     turn = new.turn
     documents = "".join(f" {document}" for document in sorted(new.documents)) + " "
     place = turn.document, new.revision, turn.sid
@@ -473,7 +472,6 @@ def _is_intact(world: WorldId, conversation: str, row: Row) -> bool:
 
 
 def _read_turn(world: WorldId, conversation: str, row: Row) -> Turn:
-    """Return a turn from its content, its checksum and the cells of `_TURN`."""
     content, *checked = row
     _, turn, _, asked_at, document, _, sid, _, content_hash = checked
     intact = _is_intact(world, conversation, tuple(checked))

@@ -538,7 +538,6 @@ def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
 
 
 def _with_chunks(statements: Statements, revisions: Collection[RevisionRef]) -> set[RevisionRef]:
-    """Return the revisions that have chunks in the generation."""
     rows = statements.all(
         """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
            WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS

@@ -203,7 +203,6 @@ def _move_sentences(
 
 
 def _read_note(world: WorldId, row: Row) -> StoredNote:
-    """Return a note from its content, its checksum and the cells of `_NOTE`."""
     content, recorded, *cells = row
     note, _, _, _, sid, first, last, written_at, content_hash = cells
     intact = recorded == note_checksum(world, cells) and sha256(content).digest() == content_hash

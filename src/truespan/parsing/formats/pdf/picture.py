@@ -303,8 +303,6 @@ def _keep_only(
 
 
 def _to_png(pixels: bytes, size: tuple[int, int]) -> bytes:
-    """Return pixels as a PNG file."""
-
     def chunk(kind: bytes, content: bytes) -> bytes:
         body = kind + content
         return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
