@@ -8,15 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
+import truespan
 from tests.interfaces.http_client import serve_library
+from tests.interfaces.mcp_clients import command, session
 from tests.support.worlds import WORDS, LibraryFixture, make_library
 from truespan.errors import InvalidArgument
+from truespan.http.openapi import CONTRACT_BODIES
 from truespan.wire.arguments import RetrievalArguments, SearchArguments, parse_arguments
 from truespan.wire.serialize import chunk_data, document_data
 
 TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."
 CHUNK = {"content", "startChar", "endChar", "space_id"}
 DOCUMENT = {"provider", "model", "dimensions", "space_id"}
+
+
+def record_of(chunk: Any) -> dict[str, Any]:
+    """Return what Python has of a chunk under the contract's names."""
+    named = {"content": chunk.content, "startChar": chunk.start_char, "endChar": chunk.end_char}
+    return {name: value for name, value in named.items() if value is not msgspec.UNSET}
 
 
 def replies(lib: LibraryFixture) -> dict[str, Any]:
@@ -29,6 +38,7 @@ def replies(lib: LibraryFixture) -> dict[str, Any]:
             "search": msgspec.to_builtins(result),
             "chunks": msgspec.to_builtins(page.chunks),
             "chunk": chunk_data(world.documents.chunk(chunk)),
+            "record": record_of(world.documents.chunk(chunk)),
             "documents": [document_data(document) for document in world.documents.list()],
             "document": document_data(world.documents.get("a.txt")),
         }
@@ -67,6 +77,9 @@ def test_contract_names_are_in_contract_worlds_only(tmp_path: Path, defaults: st
                 named = document["provider"], document["model"], document["dimensions"]
                 assert named == (WORDS.provider, WORDS.model, WORDS.dimensions)
                 assert document["space_id"] == world.id
+        if interface == "library":
+            found = {name: said["chunk"][name] for name in CHUNK - {"space_id"} if wanted}
+            assert said["record"] == found
         if wanted:
             assert search["chunk_text"] == search["context"] == TEXT
 
@@ -114,3 +127,34 @@ def test_parse_arguments_translates_earlier_modes() -> None:
     for earlier, mode in (("meaning", "vector"), ("words", "keyword"), ("hybrid", "hybrid")):
         parsed = parse_arguments(SearchArguments, {"query": "lamp", "mode": earlier})
         assert parsed.mode == mode
+
+
+def test_error_about_a_contract_name_names_what_was_sent(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    lib.world(a__txt=TEXT)
+
+    with serve_library(lib.library) as client:
+        for alias, (name, _) in ALIASES.items():
+            for body, sent in (({alias: 7}, alias), ({name: 7}, name)):
+                said = client.json("POST", "/v1/worlds/world/search", {"query": "lamp", **body})
+                assert (said.status, said.code) == (400, "invalid_argument")
+                assert f"The argument '{sent}' is wrong" in said.content["detail"]
+
+
+@pytest.mark.parametrize("defaults", ["contract", "recommended"])
+def test_schemas_list_contract_names_in_contract_worlds(tmp_path: Path, defaults: str) -> None:
+    wanted = set(ALIASES) if defaults == "contract" else set()
+    folder = tmp_path / "library"
+    with (
+        truespan.open(folder, create=True) as library,
+        serve_library(library) as client,
+    ):
+        library.create_world("w", defaults=defaults)
+        schemas = client.json("GET", "/openapi.json").content["components"]["schemas"]
+        for body in CONTRACT_BODIES:
+            assert schemas[body]["properties"].keys() & ALIASES.keys() == wanted
+            assert schemas[body]["additionalProperties"] is False
+    with session(command(folder, "--owner"), tmp_path / "errors.txt") as owner:
+        for name in ("search", "retrieve"):
+            schema = owner.tools()[name].input_schema
+            assert schema["properties"].keys() & ALIASES.keys() == wanted

@@ -28,7 +28,13 @@ from truespan.core.strict_json import (
 from truespan.http.requests import DocumentLabels, Label
 from truespan.types.arguments import DOCUMENT_ARGUMENTS
 from truespan.types.source import MAX_URL_LENGTH
-from truespan.wire.arguments import MAX_SHOWN_NAME_LENGTH, describe, explain_error, rename_arguments
+from truespan.wire.arguments import (
+    MAX_SHOWN_NAME_LENGTH,
+    describe,
+    explain_error,
+    parse_arguments,
+    rename_arguments,
+)
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192
@@ -146,10 +152,9 @@ def _decode(kind: type, body: bytes) -> Any:
         return msgspec.json.decode(body, type=kind, strict=True)
     except msgspec.ValidationError:
         values = msgspec.json.decode(body)
-        renamed = rename_arguments(kind, values) if isinstance(values, dict) else values
-        if renamed == values:
+        if not isinstance(values, dict) or rename_arguments(kind, values) == values:
             raise
-        return msgspec.convert(renamed, kind, strict=True)
+        return parse_arguments(kind, values)
 
 
 def parse_query(kind: type | None, query_string: bytes) -> Any:

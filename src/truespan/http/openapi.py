@@ -19,9 +19,10 @@ from truespan.http.routes import ROUTES
 from truespan.http.schemas import JobSummary
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
+from truespan.types.request import Defaults
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.token import MAX_KEY_LENGTH
-from truespan.wire.arguments import with_receipt
+from truespan.wire.arguments import with_contract_names, with_receipt
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]
@@ -189,23 +190,34 @@ def document_operation(
 ) -> Operation:
     """Return the operation that serves the document, which is generated on first use."""
 
-    def openapi(_: CallContext) -> dict[str, Any]:
+    def openapi(context: CallContext) -> dict[str, Any]:
         """Get this document.
 
-        Describes every operation of this server in OpenAPI 3.1.
+        Describes every operation of this server in OpenAPI 3.1. To a caller who sees a world with
+        the contract's defaults, it lists the contract's names of arguments too.
         """
-        encoded: Any = make_document((*operations, operation), needs_token=needs_token)
+        contract = any(world.defaults is Defaults.CONTRACT for world in context.library.worlds())
+        every = (*operations, operation)
+        encoded: Any = make_document(every, needs_token=needs_token, contract=contract)
         return encoded
 
     operation = Operation("GET", "/openapi.json", openapi, public=True)
     return operation
 
 
+CONTRACT_BODIES = ("SearchArguments", "RetrieveRequest")
+"""Bodies in which the contract has names of its own for arguments."""
+
+
 # Shared by threads: caches of values that are only read.
 @cache
-def make_document(operations: tuple[Operation, ...], *, needs_token: bool) -> bytes:
+def make_document(
+    operations: tuple[Operation, ...], *, needs_token: bool, contract: bool = False
+) -> bytes:
     """Return the document as JSON; the same operations give the same bytes."""
     references, schemas = _schemas(operations)
+    if contract:
+        schemas |= {name: with_contract_names(schemas[name]) for name in CONTRACT_BODIES}
     paths: dict[str, Schema] = {}
     for operation in operations:
         path = re.sub(r":\w+}", "}", operation.path)

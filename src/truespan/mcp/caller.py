@@ -11,7 +11,13 @@ from msgspec import Struct, field
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
-from truespan.wire.arguments import Arguments, arguments_schema, with_receipt, with_signed
+from truespan.wire.arguments import (
+    Arguments,
+    arguments_schema,
+    with_contract_names,
+    with_receipt,
+    with_signed,
+)
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -135,8 +141,8 @@ class Tool(Struct, frozen=True):
         """The arguments of a call."""
         return with_signed(self.arguments) if self.signs else self.arguments
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the tool as the protocol lists it.
+    def to_json(self, *, contract: bool = False) -> dict[str, Any]:
+        """Return the tool as the protocol lists it, with the names of the `contract` if asked.
 
         The schema of the result includes errors because some clients validate failed calls too.
         """
@@ -144,11 +150,12 @@ class Tool(Struct, frozen=True):
             [with_receipt(self.result) if self.signs else self.result, ErrorResult],
             ref_template="#/$defs/{name}",
         )
+        schema = arguments_schema(self.accepted)
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": arguments_schema(self.accepted),
+            "inputSchema": with_contract_names(schema) if contract else schema,
             "outputSchema": {"type": "object", "anyOf": list(either), "$defs": definitions},
             "annotations": self.hints,
         }

@@ -21,6 +21,7 @@ from truespan.mcp.sdk import MCPError, Server, types
 from truespan.mcp.writing import OPTIONS
 from truespan.settings import debugging
 from truespan.types.bundle import ContextBundle
+from truespan.types.request import Defaults
 from truespan.wire.arguments import add_receipt, parse_arguments, split_signed
 from truespan.wire.serialize import problem, status_of
 
@@ -46,11 +47,19 @@ def make_server(role: Role, run: Runner) -> Server[Any]:
 
 def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     tools = {tool.name: tool for tool in role.tools}
-    entries = [tool.to_json() for tool in role.tools]
-    listed = types.ListToolsResult.model_validate({"tools": entries})
+    listed, listed_in_contract = (
+        types.ListToolsResult.model_validate(
+            {"tools": [tool.to_json(contract=contract) for tool in role.tools]}
+        )
+        for contract in (False, True)
+    )
 
-    async def list_tools(_: Any, __: types.PaginatedRequestParams) -> types.ListToolsResult:
-        return listed
+    async def list_tools(context: Any, _: types.PaginatedRequestParams) -> types.ListToolsResult:
+        # Only then the schemas depend on the world, which may still be opening.
+        if listed == listed_in_contract:
+            return listed
+        is_contract = await run(context.request, _is_contract)
+        return listed_in_contract if is_contract else listed
 
     async def call(context: Any, params: types.CallToolRequestParams) -> Content:
         tool = tools.get(params.name)
@@ -69,6 +78,13 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     server.get_tool_input_schema = {tool.name: tool.input_schema for tool in listed.tools}.get
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call)
+
+
+def _is_contract(caller: CallerContext) -> bool:
+    """Return whether the world has the contract's defaults; if it is gone, calls report that."""
+    with contextlib.suppress(TruespanError):
+        return caller.world.defaults is Defaults.CONTRACT
+    return False
 
 
 def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:

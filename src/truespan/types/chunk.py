@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import PlacedSentence
@@ -258,6 +258,23 @@ class ChunkRecord(Struct, frozen=True):
     changes: int = -1
     space_id: str | None = None
     """Id of the world, in `contract` worlds only."""
+
+    @property
+    def content(self) -> str | UnsetType | None:
+        """The text, in `contract` worlds only; None if it is damaged or missing."""
+        if self.space_id is None:
+            return UNSET
+        return self.chunk.data.decode() if self.chunk and self.is_intact() else None
+
+    @property
+    def start_char(self) -> int | UnsetType:
+        """Start of the chunk in the text of the document, in `contract` worlds only."""
+        return UNSET if self.space_id is None or self.chunk is None else self.chunk.start
+
+    @property
+    def end_char(self) -> int | UnsetType:
+        """End of the chunk in the text of the document, in `contract` worlds only."""
+        return UNSET if self.space_id is None or self.chunk is None else self.chunk.end
 
     def is_intact(self) -> bool:
         """Return whether the chunk exists and everything read matches its checksum."""

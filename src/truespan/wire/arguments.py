@@ -6,6 +6,7 @@ Unknown names and wrong types are refused, so that a misspelt filter never goes 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
@@ -288,7 +289,8 @@ def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
     try:
         return msgspec.convert(rename_arguments(kind, values), kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(explain_error(error, kind)) from None
+        sent = {name: alias for alias, name in CONTRACT_NAMES.items() if alias in values}
+        raise InvalidArgument(explain_error(error, kind, sent)) from None
 
 
 JSON_TYPES = {"bool": "boolean", "float": "number", "int": "integer", "str": "string"}
@@ -296,8 +298,13 @@ JSON_TYPES = {"bool": "boolean", "float": "number", "int": "integer", "str": "st
 _PYTHON_TYPES = re.compile(rf"\b({'|'.join(JSON_TYPES)})\b")
 
 
-def explain_error(error: msgspec.ValidationError, kind: type) -> str:
-    """Return a validation error as a sentence, with names of arguments and types but no values."""
+def explain_error(
+    error: msgspec.ValidationError, kind: type, sent: Mapping[str, str] | None = None
+) -> str:
+    """Return a validation error as a sentence, with names of arguments and types but no values.
+
+    `sent` has the names of the request for arguments that the schema calls otherwise.
+    """
     text = str(error)
     field = re.search(r"field `(.*)`", text, re.DOTALL)
     if field and "missing" in text:
@@ -315,6 +322,7 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
         hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
         if choices := _choices(hints.get(where)):
             return f"The argument {where!r} must be one of {', '.join(choices)}."
+    where = (sent or {}).get(where, where)
     what = _PYTHON_TYPES.sub(lambda found: JSON_TYPES[found[0]], what[:1].lower() + what[1:])
     return (
         f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."
@@ -331,3 +339,14 @@ def _choices(hint: Any) -> tuple[str, ...]:
 def arguments_schema(kind: type[Arguments]) -> dict[str, Any]:
     schema = msgspec.json.schema(kind)
     return schema["$defs"][schema["$ref"].rpartition("/")[2]]
+
+
+def with_contract_names(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of arguments with the contract's names beside those of the schema."""
+    members = schema["properties"]
+    aliases = {
+        alias: members[name] | {"description": f"Another name of `{name}`; give one of them."}
+        for alias, name in CONTRACT_NAMES.items()
+        if name in members
+    }
+    return schema | {"properties": members | aliases}

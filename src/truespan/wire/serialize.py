@@ -170,8 +170,8 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         shown |= members(chunk, "tokens", "text_hash", "dedupe_hash", "figure")
         shown["text"] = chunk.data.decode() if intact else None
         if record.space_id is not None:
-            shown["content"] = shown["text"]
-            shown |= {"startChar": chunk.start, "endChar": chunk.end, "space_id": record.space_id}
+            shown |= {"content": record.content, "space_id": record.space_id}
+            shown |= {"startChar": record.start_char, "endChar": record.end_char}
     return shown
 
 
