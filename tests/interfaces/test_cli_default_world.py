@@ -128,6 +128,25 @@ def test_ingest_creates_the_library_and_the_world_main(
         assert [world.name for world in library.worlds()] == ["main"]
 
 
+def test_ingest_without_a_world_says_where_it_ingests(
+    fresh_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [fresh_folder / "inn", fresh_folder / "quay", fresh_folder / "inn" / "cellar"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "note.txt").write_text(f"The spare key of the {folder.name} hangs on hook seven.")
+    said = []
+    for arguments in (["inn"], ["inn"], ["quay"], ["quay", "-w", "main"], ["inn/cellar/note.txt"]):
+        assert run(["ingest", *arguments]) == 0
+        said.append(capsys.readouterr().out)
+
+    library = tmp_path / "data" / "truespan"
+    where = f"Into main in {library}.\n"
+    assert [where in out for out in said] == [False, True, True, False, True]
+    others = [out.partition("It has files of ")[2].partition(" too;")[0] for out in said]
+    assert others == ["", "", f"{folders[0]}, {folders[2]}", "", f"{folders[0]}, {folders[1]}"]
+
+
 def test_ingest_of_a_missing_file_creates_nothing(
     fresh_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

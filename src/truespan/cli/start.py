@@ -179,6 +179,9 @@ def ingest(
         chosen = find_world(opened, world, None if is_new else domain_key, create=create)
         if is_first:
             tell(f"Created the world {chosen.name!r}.")
+        elif may_create:
+            tell(f"Into {chosen.name} in {folder_of(library).absolute()}.")
+            _tell_of_other_folders(chosen, paths or (), tell)
         if paths == ["-"]:
             return print_report(_ingest_stdin(chosen, options), as_json)
         if dry_run:
@@ -222,6 +225,24 @@ def ingest(
                 print_report(cast("IngestReport", refusal.report), as_json)
             raise
     return print_report(report, as_json)
+
+
+def _tell_of_other_folders(
+    world: "World", paths: Sequence[str], tell: Callable[[str], None]
+) -> None:
+    """Say so if a world that was not named has files of a folder that is not ingested now."""
+    from truespan.types.text import list_some
+
+    folders = [path if path.is_dir() else path.parent for path in map(Path, paths)]
+    given = [Path(os.path.abspath(folder)) for folder in folders]
+    known = {Path(document.path).parent for document in world.documents.find().documents}
+    others = sorted(
+        str(folder)
+        for folder in known
+        if folder.is_absolute() and not any(folder.is_relative_to(own) for own in given)
+    )
+    if others:
+        tell(f"It has files of {list_some(others, 2)} too; --world NAME chooses another world.")
 
 
 def _require_files(paths: Sequence[str]) -> None:
