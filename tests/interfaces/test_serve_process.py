@@ -288,8 +288,8 @@ def test_serve_restarts_a_killed_worker(library: Path, tmp_path: Path) -> None:
         return found
 
     with served(library, "--workers", "2", errors=tmp_path / "serve.log", quiet=False) as server:
+        until(lambda: len(workers_of(server.process.pid)) == 2)
         first = workers_of(server.process.pid)
-        assert len(first) == 2
         assert all(one == (200, expected) for one in answers(server, 12))
         os.kill(first[0], signal.SIGKILL)
         until(lambda: len(set(workers_of(server.process.pid)) - {first[0]}) == 2)
@@ -297,6 +297,23 @@ def test_serve_restarts_a_killed_worker(library: Path, tmp_path: Path) -> None:
         assert first[1] in again
         assert all(one == (200, expected) for one in answers(server, 12))
     assert not any(Path(f"/proc/{pid}").exists() for pid in again)
+
+
+def test_server_processes_end_with_their_parent(library: Path, tmp_path: Path) -> None:
+    workers: list[int] = []
+
+    def serve_and_kill() -> None:
+        with served(library, "--workers", "2", errors=tmp_path / "serve.log") as server:
+            until(lambda: len(workers_of(server.process.pid)) == 2)
+            workers.extend(workers_of(server.process.pid))
+            client = client_of(server)
+            assert client.json("GET", "/health").status == 200
+            client.close()
+            os.kill(server.process.pid, signal.SIGKILL)
+
+    with pytest.raises(AssertionError, match="ended with -9"):
+        serve_and_kill()
+    until(lambda: not any(map(_command_of, map(str, workers))))
 
 
 def workers_of(parent: int) -> list[int]:

@@ -9,24 +9,27 @@ import multiprocessing
 import re
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any, TypeVar
 
 import msgspec
 import uvicorn
 from msgspec import Struct, field
 from msgspec.structs import replace
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors.multiprocess import Multiprocess
 
 import truespan
 from truespan import errors
-from truespan.core.clock import end_process
 from truespan.engine.library import Library
 from truespan.http.app import Application, Limits, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
@@ -106,10 +109,8 @@ class BoundedConnection(HttpToolsProtocol):
 SHUTDOWN_SECONDS = 10
 """Seconds that a shutdown waits for running requests."""
 BACKLOG = 2048
-MAX_RESTARTS = 10
-"""Maximum number of restarts of workers that end by themselves."""
-# Shared by threads: used by the main thread only.
-_SPAWN = multiprocessing.get_context("spawn")
+ANSWER_SECONDS = 60
+"""Maximum time that a worker process may not answer its supervisor."""
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[?[0-9a-f:.]+\]?", re.ASCII)
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 -- compared here; bound only if the operator says so.
 
@@ -297,15 +298,6 @@ def _listen(service: Service) -> Iterator[socket.socket]:
         yield listener
 
 
-def _worker_ended(what: str, workers: Sequence[BaseProcess]) -> errors.OperatorError:
-    """Return the error for worker processes that end, with an exit code."""
-    codes = [worker.exitcode for worker in workers if worker.exitcode is not None]
-    return errors.OperatorError(
-        f"A server process {what} (exit code {codes[0] if codes else 'unknown'}).",
-        advice="Its messages are above. A negative code is a signal: -9 often means no memory.",
-    )
-
-
 def _serve_here(
     service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
 ) -> int:
@@ -349,8 +341,12 @@ def watch_folders(
 
 
 def uvicorn_config(application: Application) -> uvicorn.Config:
+    return _config(application.asgi)
+
+
+def _config(app: Callable[..., Any], **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
-        application.asgi,
+        app,
         http=BoundedConnection,
         log_config=None,
         access_log=False,
@@ -361,6 +357,8 @@ def uvicorn_config(application: Application) -> uvicorn.Config:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         backlog=BACKLOG,
+        timeout_worker_healthcheck=ANSWER_SECONDS,
+        **options,
     )
 
 
@@ -399,65 +397,66 @@ class _Server(uvicorn.Server):
 def _serve_with_workers(
     service: Service, listener: socket.socket, on_started: Callable[[], None]
 ) -> int:
-    """Serve with several processes, and restart those that end by themselves."""
-    started, stopping, restarts = _SPAWN.Semaphore(0), threading.Event(), 0
-    wakeup, wakeup_sender = _SPAWN.Pipe(duplex=False)
-    workers: list[BaseProcess] = []
+    """Serve with several processes; one that ends by itself is started again.
 
-    def stop(*_: Any) -> None:
-        if not stopping.is_set():
-            stopping.set()
-            wakeup_sender.send_bytes(b".")
-
-    def start_worker() -> BaseProcess:
-        arguments = (service, listener, started)
-        worker = _SPAWN.Process(target=_serve_in_worker, args=arguments, daemon=False)
-        worker.start()
-        return worker
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    try:
-        workers += [start_worker() for _ in range(service.workers)]
-        for _ in workers:
-            while not stopping.is_set() and not started.acquire(timeout=0.2):
-                if any(worker.exitcode is not None for worker in workers):
-                    raise _worker_ended("ended while it was starting", workers)
-        if not stopping.is_set():
-            on_started()
-        while not stopping.is_set():
-            wait([wakeup, *(worker.sentinel for worker in workers)])
-            for place, worker in enumerate(workers):
-                if worker.exitcode is None or stopping.is_set():
-                    continue
-                restarts += 1
-                if restarts > MAX_RESTARTS:
-                    raise _worker_ended(f"ended after {MAX_RESTARTS} restarts", [worker])
-                workers[place] = start_worker()
-    finally:
-        for worker in workers:
-            if worker.exitcode is None:
-                worker.terminate()
-        for worker in workers:
-            worker.join()
+    Raises:
+        OperatorError: A process could not start.
+    """
+    config = _config(_WorkerApp(service), factory=True, workers=service.workers)
+    supervisor = Multiprocess(config, [listener])
+    # The socket listens: requests wait until a process has opened the library.
+    on_started()
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise errors.OperatorError(
+            "A server process could not start.", advice="Its messages are above."
+        )
     return 0
 
 
-def _serve_in_worker(service: Service, listener: socket.socket, started: Any) -> None:
-    """Serve in a worker process, for as long as its parent lives."""
+class _WorkerApp(Struct, frozen=True):
+    """Opens the library in a worker process and makes the application, for as long as it serves."""
 
-    def stop_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            wait([parent.sentinel])
-            signal.raise_signal(signal.SIGTERM)
+    service: Service
 
-    try:
-        with truespan.open(service.folder, metrics=True, logs=True) as library:
-            threading.Thread(target=stop_with_parent, daemon=True).start()
-            _serve_here(service, listener, library, started.release)
-        end_process(0)
-    except errors.TruespanError as error:
-        raise SystemExit(f"truespan: {error}") from None
-    except KeyboardInterrupt:
-        return
+    def __call__(self) -> ASGIApp:
+        try:
+            library = truespan.open(self.service.folder, metrics=True, logs=True)
+        except errors.TruespanError as error:
+            sys.stderr.write(f"truespan: {error}\n")
+            raise SystemExit(STARTUP_FAILURE) from None
+        ending = asyncio.Event()
+        _set_on_signals(ending)
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        inner = make_app(library, self.service.options, ending).asgi
+        library.server.resume_waiting()
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await inner(scope, receive, send)
+            finally:
+                if scope["type"] == "lifespan":
+                    library.close()
+
+        return serve
+
+
+def _set_on_signals(ending: asyncio.Event) -> None:
+    """Set an event when the process is to end: streams would otherwise delay its end."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+
+        def stop(number: int, frame: FrameType | None, handler: Any = handler) -> None:
+            loop.call_soon_threadsafe(ending.set)
+            handler(number, frame)
+
+        signal.signal(number, stop)
+
+
+def _stop_with_parent() -> None:
+    """End a worker process whose parent is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        signal.raise_signal(signal.SIGTERM)
