@@ -33,6 +33,7 @@ from truespan.store.integrity.checksums import position_checksum
 from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
 from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
+from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.wire.serialize import to_json
@@ -229,22 +230,27 @@ def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
     assert len(bundle.retrieved_chunks) > 3
 
 
+class Boundless(MemoryIndex):
+    """An index that returns hits of all books, read or not."""
+
+    def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
+        whole = Scope(scope.authority, scope.world, scope.generation)
+        return super().search(whole, *args, **options)
+
+
 @proves("reading.current-book", "reading.non-interference")
-def test_damage_of_another_book_is_not_reported_to_a_reader(tmp_path: Path) -> None:
-    """The index returns hits of all books."""
-
-    class Boundless(MemoryIndex):
-        def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
-            whole = Scope(scope.authority, scope.world, scope.generation)
-            return super().search(whole, *args, **options)
-
+@pytest.mark.parametrize("mode", [Mode.VECTOR, Mode.HYBRID])
+@pytest.mark.parametrize("damaged", ["revision = 2", "revision = 1 AND position > 12"])
+def test_damage_of_another_book_or_ahead_is_not_reported_to_a_reader(
+    tmp_path: Path, mode: Mode, damaged: str
+) -> None:
     lib = make_library(tmp_path, index=Boundless())
     world, reader = reading(lib, 60)
     world.ingest(lib.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
-    before = reader.retrieve(QUERY, top_k=20)
+    before = reader.retrieve(QUERY, top_k=20, mode=mode)
 
-    lib.sql("UPDATE chunks SET text = '#' || substr(text, 2) WHERE text LIKE '%zq99999x%'")
-    bundle = reader.retrieve(QUERY, top_k=20)
+    lib.sql(f"UPDATE chunks SET text = '#' || substr(text, 2) WHERE {damaged}")
+    bundle = reader.retrieve(QUERY, top_k=20, mode=mode)
 
     assert bundle.metadata.skipped == before.metadata.skipped == ()
     assert frozen(bundle) == frozen(before)

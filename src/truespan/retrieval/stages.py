@@ -78,17 +78,22 @@ def limit_to_scope(
 ) -> Verification:
     """Return an outcome without chunks out of scope: a wrong index must not influence the order.
 
-    A caller with a limited audience must not learn of failed hits in other documents, or in none.
-    Chunks past the position of a reader are left to `reveal`, since the tail may replace them.
+    Nobody learns of failed hits in other documents or, for a reader, in another revision or past
+    the position; a caller with a limited audience learns of none without a record either. Verified
+    chunks past the position are left to `reveal`, since the tail may replace them.
     """
-    verified, failures = outcome.verified, outcome.failures
-    if scope.is_limited:
-        failures = [
-            failure
-            for failure in failures
-            if (record := records.get(failure.chunk_id)) is not None
-            and admits(scope.documents, record.document.number)
-        ]
+
+    def is_in_scope(failure: VerificationFailure) -> bool:
+        record = records.get(failure.chunk_id)
+        if record is None:
+            return not scope.is_limited
+        document, chunk = record.document, record.chunk
+        is_read = scope.position is None or (
+            document.revision == scope.revision and (not chunk or chunk.reach <= scope.position)
+        )
+        return is_read and admits(scope.documents, document.number)
+
+    verified, failures = outcome.verified, [*filter(is_in_scope, outcome.failures)]
     is_whole = isinstance(scope.documents, Unlimited) and not scope.names_place
     if scope.position is None and not is_whole:
         verified = [found for found in verified if reveal(found, scope)]

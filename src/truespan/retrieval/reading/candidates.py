@@ -34,10 +34,10 @@ from truespan.retrieval.stages import (
 )
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
-from truespan.types.chunk import ChunkRecord, DocumentLabel
+from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import reaches
-from truespan.types.scope import Scope, admits
+from truespan.types.scope import Scope
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
 from truespan.types.vectors import QueryStates, Vector, WordStates, similarities_of
@@ -357,10 +357,7 @@ class FusedBookSearch(Struct):
         self._read([hit.chunk_id for hit in others if hit.chunk_id not in self._records])
         outcome = verify(others, self._records)
         for failed in limit_to_scope(outcome, self._records, self.scope).failures:
-            record = self._records.get(failed.chunk_id)
-            # An index that ignores the scope may return what belongs to other documents.
-            if record is None or self._is_of_book(record.document):
-                self._failures[failed.chunk_id] = failed
+            self._failures[failed.chunk_id] = failed
         for hit in hits:
             known = part.chunks.get(hit.chunk_id)
             if known is not None and known.text_hash != hit.text_hash:
@@ -375,10 +372,6 @@ class FusedBookSearch(Struct):
                 self._failures[chunk] = VerificationFailure(
                     FailureKind.STALE, chunk, text_hash, text_hash
                 )
-
-    def _is_of_book(self, document: DocumentLabel) -> bool:
-        scope = self.scope
-        return admits(scope.documents, document.number) and document.revision == scope.revision
 
 
 class ReadFetched(Fetched, frozen=True):
