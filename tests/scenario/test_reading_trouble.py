@@ -241,7 +241,7 @@ class Boundless(MemoryIndex):
 @proves("reading.current-book", "reading.non-interference")
 @pytest.mark.parametrize("mode", [Mode.VECTOR, Mode.HYBRID])
 @pytest.mark.parametrize("damaged", ["revision = 2", "revision = 1 AND position > 12"])
-def test_damage_of_another_book_or_ahead_is_not_reported_to_a_reader(
+def test_damage_of_another_book_or_ahead_is_not_reported(
     tmp_path: Path, mode: Mode, damaged: str
 ) -> None:
     lib = make_library(tmp_path, index=Boundless())
@@ -254,6 +254,24 @@ def test_damage_of_another_book_or_ahead_is_not_reported_to_a_reader(
 
     assert bundle.metadata.skipped == before.metadata.skipped == ()
     assert frozen(bundle) == frozen(before)
+
+
+@proves("repair.missing-chunk")
+@pytest.mark.parametrize("mode", Mode)
+def test_state_changed_outside_hides_nothing_for_long(tmp_path: Path, mode: Mode) -> None:
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 60)
+    before = frozen(reader.retrieve(QUERY, top_k=20, mode=mode))
+    lib.sql("UPDATE states SET state = 'pending' WHERE position = 1")
+    lib.library.close()
+
+    lib = make_library(tmp_path, index=lib.index)
+    reader = lib.library.world("world").reader("ann")
+    damaged = reader.retrieve(QUERY, top_k=20, mode=mode)
+    lib.library._repairs.close()
+
+    assert damaged.metadata.skipped or frozen(damaged) == before
+    assert frozen(reader.retrieve(QUERY, top_k=20, mode=mode)) == before
 
 
 @proves("reading.never-past-position", "reading.re-anchored")

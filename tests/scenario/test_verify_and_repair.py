@@ -67,8 +67,10 @@ def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 1)
     put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
+    # With its stored vector, the point would be written again at once.
+    lib.sql("DELETE FROM vectors")
 
-    result = world.search("harbour", floor=0.0)
+    result = world.search("harbour", floor=0.0, mode="vector")
     settle(lib)
 
     assert "long ago" not in result.context
@@ -140,10 +142,11 @@ def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> No
     chunk = chunk_of(lib, 1)
     text = lib.sql("SELECT text FROM chunks ORDER BY 1")
     put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
-    world.search("harbour", floor=0.0)
-    settle(lib)
     lib.embedder.documents.clear()
     lib.sql("DELETE FROM vectors")
+    world.search("harbour", floor=0.0, mode="vector")
+    settle(lib)
+    assert state_of(lib, chunk)[:2] == ("pending", "stale_vector")
 
     if way == "repair":
         assert world.repair().reembedded == 1
@@ -162,8 +165,9 @@ def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
     chunk = chunk_of(lib, 2)
     whole = lib.sql("SELECT * FROM chunks ORDER BY revision")
     lib.sql("DELETE FROM chunks WHERE text LIKE '%wall%'")
+    lib.sql("DELETE FROM vectors")
 
-    result = world.search("harbour", floor=0.0)
+    result = world.search("harbour", floor=0.0, mode="vector")
 
     assert {passage.document for passage in result.passages} == {1, 3}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("missing_chunk", 1)]
@@ -172,6 +176,38 @@ def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
     world.repair()
     assert lib.sql("SELECT * FROM chunks ORDER BY revision") == whole
     assert len(world.search("harbour", floor=0.0).passages) == 3
+
+
+@proves("repair.missing-chunk", "verify.skips-reported")
+@pytest.mark.parametrize("mode", ["vector", "hybrid", "keyword"])
+@pytest.mark.parametrize("change", ["row", "state"])
+def test_lost_row_or_changed_state_comes_back_in_every_mode(
+    tmp_path: Path, mode: str, change: str
+) -> None:
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 2)
+
+    def find() -> tuple[set[int], list[Skipped]]:
+        found = world.search("harbour wall", floor=0.0, mode=mode)
+        return {passage.document for passage in found.passages}, [*found.skipped]
+
+    before = find()
+    if change == "row":
+        lib.sql("DELETE FROM chunks WHERE text LIKE '%wall%'")
+    else:
+        lib.sql("UPDATE states SET state = 'pending' WHERE chunk_id = ?", chunk)
+    settle(lib)
+    lib = make_library(tmp_path, index=lib.index)
+    world = lib.library.world("world")
+
+    damaged = find()
+    settle(lib)
+
+    assert before[1] == []
+    assert damaged[1] or damaged[0] == before[0]
+    if damaged[1]:
+        assert state_of(lib, chunk)[:2] == ("embedded", None)
+    assert find() == before
 
 
 @proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")

@@ -82,6 +82,8 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
         store.queue_erasure(scope)
     report.deleted_points = len(stale)
     store.finish_repairs(scope, [repair.number for repair in repairs])
+    # Restored chunks have vectors, unless their text has to be embedded again.
+    report.reembedded = _write_pending(store, index, scope)
     return report
 
 
@@ -120,7 +122,7 @@ def apply_observed_repairs(
     """Apply all queued repairs, rewrite lost points, and count both in metrics."""
     with trace.stage(Stage.REPAIRED):
         report = apply_repairs(store, index, scope)
-        report.reembedded = restore_points(store, index, scope)
+        report.reembedded += restore_points(store, index, scope)
     trace.count(CounterName.REPAIRS, report.deleted_points, RepairAction.DELETED_POINT)
     trace.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
     trace.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
@@ -144,15 +146,22 @@ def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
         own = replace(scope, generation=kept.generation)
         if index.prepare(own):
             store.mark_all_pending(own)
-        for ref in store.unfinished(own):
-            after = -1
-            while page := store.pending(own, ref, after=after, limit=_PAGE):
-                after = page[-1].index
-                points = [chunk.point(chunk.vector) for chunk in page if chunk.vector is not None]
-                if points:
-                    index.upsert(own, points)
-                    index.flush(own)
-                    ready = [chunk for chunk in page if chunk.vector is not None]
-                    store.mark_embedded(own, ready)
-                written += len(points)
+        written += _write_pending(store, index, own)
+    return written
+
+
+def _write_pending(store: Store, index: VectorIndex, scope: Scope) -> int:
+    """Write points for the pending chunks of a generation that have vectors; return their count."""
+    written = 0
+    for ref in store.unfinished(scope):
+        after = -1
+        while page := store.pending(scope, ref, after=after, limit=_PAGE):
+            after = page[-1].index
+            points = [chunk.point(chunk.vector) for chunk in page if chunk.vector is not None]
+            if points:
+                index.upsert(scope, points)
+                index.flush(scope)
+                ready = [chunk for chunk in page if chunk.vector is not None]
+                store.mark_embedded(scope, ready)
+            written += len(points)
     return written

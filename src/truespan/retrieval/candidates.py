@@ -31,12 +31,12 @@ from truespan.retrieval.stages import (
 )
 from truespan.retrieval.word_counts import Extent, Layout, count_words
 from truespan.types.chunk import ChunkRecord
-from truespan.types.ids import ChunkId
+from truespan.types.ids import ChunkId, chunk_id
 from truespan.types.profile import crosses_languages
 from truespan.types.request import Mode
-from truespan.types.scope import Scope, World
+from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
-from truespan.types.trust import Hit, VerificationFailure, Verified
+from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified
 from truespan.types.vectors import QueryStates, Vector
 from truespan.words.compounds import COMPOUNDING, expand_compounds, index_compounds
 from truespan.words.query import Forms, QueryWord, WordQuery, parse_query, requires_phrases
@@ -120,6 +120,7 @@ def fetch_fused(
         if refines
         else frozenset(),
         language=query_language(scope.profile, query) if refines else None,
+        failures=_miscounted(words.finder.layout, scope),
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     calibration = calibration_of(deps.store, scope, world, shipped_first=True)
@@ -133,6 +134,20 @@ def fetch_fused(
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
+
+
+def _miscounted(layout: Layout, scope: Scope) -> dict[ChunkId, VerificationFailure]:
+    """Return the chunks in scope whose state another program changed: no word names them."""
+    world, generation = scope.world, scope.generation.number
+    failures: dict[ChunkId, VerificationFailure] = {}
+    for entry in layout.entries:
+        if entry.miscounted and admits(scope.documents, entry.ref.document):
+            for index, text_hash in entry.miscounted.items():
+                known = chunk_id(world, generation, entry.ref.document, entry.ref.revision, index)
+                failures[known] = VerificationFailure(
+                    FailureKind.STALE, known, text_hash, text_hash
+                )
+    return failures
 
 
 class WorldCandidates(Struct):

@@ -357,6 +357,8 @@ class WordEntry(Struct, frozen=True):
     """Number of words of each embedded and counted chunk, by chunk index."""
     languages: Mapping[int, str]
     """Language of each chunk in another language than the document, by chunk index."""
+    miscounted: Mapping[int, TextHash] = field(default_factory=dict)
+    """Pending chunks that the tally may count as embedded, by chunk index; empty if it is right."""
 
 
 class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
@@ -390,6 +392,8 @@ class RevisionChunk(Struct, frozen=True):
     """Number of words; None if they were not counted."""
     language: str | None = None
     """Language of the text; None if it is that of the document."""
+    miscounted: bool = False
+    """Whether the chunk is pending, and the tally may count it as embedded."""
 
 
 class RevisionWords(Struct, frozen=True, eq=False, weakref=True):

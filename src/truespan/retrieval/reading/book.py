@@ -25,7 +25,7 @@ from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test
 from truespan.retrieval.query import query_language
 from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
-from truespan.retrieval.reading.words import score_read
+from truespan.retrieval.reading.words import read_part, score_read
 from truespan.retrieval.repeats import merge_copies
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import (
@@ -168,6 +168,7 @@ class ReaderRetrieval(BundleRequest):
             min(max(k, candidates), attempt.in_scope),
             lambda visible: require_candidates(packer.pack(visible), visible, candidates),
         )
+        found = self._add_miscounted(found, attempt.scope, world, position)
         attempt.fetched = found.fetched
         attempt.warnings += attempt.fetched.notices
         attempt.steps += ["searched", "filtered", "ranked"]
@@ -206,6 +207,7 @@ class ReaderRetrieval(BundleRequest):
             return shortlist_best(above, ANSWER_TOP_K)
 
         found = search.find(min(ANSWER_TOP_K, attempt.in_scope), select)
+        found = self._add_miscounted(found, attempt.scope, world, position)
         attempt.fetched = found.fetched
         attempt.warnings += attempt.fetched.notices
         chosen = select(found.visible).chunks
@@ -238,6 +240,21 @@ class ReaderRetrieval(BundleRequest):
                 deps.store, search.scope, attempt.world, position, search.tail, query
             )
         attempt.measure(deps, settings, search.vector, words.rarity, closest, words.language)
+
+    def _add_miscounted(
+        self, found: Found, scope: Scope, world: World, position: Position
+    ) -> Found:
+        """Add the read chunks whose state another program changed, to write their points again.
+
+        They count as pending, so that a search by words does not find them.
+        """
+        words = self.pipeline.deps.store.revision_words(scope, world, position.ref)
+        failures = [
+            VerificationFailure(FailureKind.STALE, id, text_hash, text_hash, inf)
+            for id, text_hash in read_part(words, position.sid).miscounted
+        ]
+        fetched = found.fetched
+        return replace(found, fetched=replace(fetched, failures=[*fetched.failures, *failures]))
 
     def _find_closest(
         self,

@@ -23,7 +23,7 @@ from truespan.retrieval.query import SCORE_DECIMALS, query_language
 from truespan.retrieval.word_counts import POSTING, count_revision
 from truespan.text.language import SAMPLE, detect_language
 from truespan.types.document import CountedWords, RevisionChunk, RevisionRef, RevisionWords
-from truespan.types.ids import ChunkId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
@@ -69,6 +69,8 @@ class ReadPart(Struct, frozen=True):
     """Number of words at each place, as far as the store has counted them."""
     languages: Mapping[int, str]
     """Languages of the counted chunks in another language than the book, by their places."""
+    miscounted: tuple[tuple[ChunkId, TextHash], ...]
+    """Ids and text hashes of the chunks whose state another program changed."""
 
     @property
     def end(self) -> int:
@@ -99,6 +101,7 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
         uncounted=frozenset(chunk.index for chunk in texts if chunk.words is None),
         lengths=lengths,
         languages={chunk.index: chunk.language for chunk in texts if chunk.language},
+        miscounted=tuple((id, chunk.text_hash) for id, chunk in chunks.items() if chunk.miscounted),
     )
 
 

@@ -240,7 +240,7 @@ class Catalogs(Part):
     def _read_words(self, scope: Scope) -> WordCatalog:
         with self._db.read(scope) as session:
             revisions = session.all(
-                f"""SELECT r.key, d.number, r.number, r.language, w.segment, {_COUNTED}
+                f"""SELECT r.key, d.number, r.number, r.language, t.embedded, w.segment, {_COUNTED}
                     {_ACTIVE} LEFT JOIN word_counts w
                       ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
                     {_IN_WORLD} ORDER BY d.number"""
@@ -281,6 +281,11 @@ class Catalogs(Part):
                         WHERE w.revision = :key AND w.generation = :generation""",
                     key=key,
                 )
+                tally = session.one(
+                    """SELECT embedded FROM tallies
+                       WHERE revision = :key AND generation = :generation""",
+                    key=key,
+                )
                 rows = session.all(
                     f"""SELECT s.state, s.checksum, {CHUNK_CELLS}
                         FROM {CHUNK_TABLES}
@@ -288,7 +293,8 @@ class Catalogs(Part):
                           AND s.generation = :generation ORDER BY s.position""",
                     key=key,
                 )
-            return _read_revision_words(scope, revision, key or 0, counted, rows)
+            words = _read_revision_words(scope, revision, key or 0, counted, rows)
+            return _mark_miscounted(words, tally[0] if tally else 0)
 
         return self._revision_words.get(scope, world, read, revision)
 
@@ -596,9 +602,25 @@ def _read_revision_words(
     return RevisionWords(key, recipe, texts == digest_texts(hashes), chunks)
 
 
+def _mark_miscounted(words: RevisionWords, tally: int) -> RevisionWords:
+    """Mark pending chunks if fewer chunks are embedded than the tally counts.
+
+    Both change in the same commits, so that a state was changed by another program.
+    """
+    if sum(chunk.embedded for chunk in words.chunks.values()) >= tally:
+        return words
+    chunks = {
+        id: replace(chunk, miscounted=chunk.trusted and not chunk.embedded)
+        for id, chunk in words.chunks.items()
+    }
+    return replace(words, chunks=chunks)
+
+
 def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
     """Return the catalog entry of a revision, with the current state of its chunks."""
-    key, document, revision, language, segment, *cells = row
+    key, document, revision, language, tally, segment, *cells = row
+    # As in `_mark_miscounted`.
+    is_miscounted = sum(embedded for *_, embedded in chunks) < tally
     ref, texts = RevisionRef(document, revision), cells[1]
     recipe, counted, languages = read_lengths(scope, ref, *cells)
     return WordEntry(
@@ -614,4 +636,9 @@ def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
             if embedded and index in counted
         },
         languages=languages,
+        miscounted={
+            index: TextHash(text_hash)
+            for _, index, text_hash, embedded in chunks
+            if is_miscounted and not embedded
+        },
     )
