@@ -44,7 +44,6 @@ from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.types.ids import WorldId
 from truespan.types.source import Upload
 from truespan.types.text import Image
-from truespan.wiring.environment import _search_file
 
 BOOK = "The lamp went out at midnight. Nobody on the pier saw who did it. The keeper slept."
 QUERY = "Who put the lamp out?"
@@ -284,7 +283,6 @@ def test_without_descriptors_nothing_is_taken_for_absent(tmp_path: Path) -> None
             raised(lambda: assets.read(world, "doc", "token", "img_001.png")),
             raised(lambda: assets.remove_all(world)),
             raised(lambda: processes.is_alive(own)),
-            raised(lambda: _search_file(path, {b"trace"})),
         ]
 
     assert [type(failure) for failure in failures] == [TooManyOpenFiles] * len(failures)

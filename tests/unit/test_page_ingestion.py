@@ -16,16 +16,8 @@ from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
-from truespan.ingest.report import RunLog
-from truespan.ingest.requests import (
-    find_sources,
-    ingest_share,
-    share_from_json,
-    share_to_json,
-)
 from truespan.providers.web import WebPages
 from truespan.types.job import JobState
-from truespan.types.source import IngestOptions
 
 
 @pytest.fixture(scope="module")
@@ -116,28 +108,6 @@ def test_only_prune_removes_a_gone_page(world: World, server: WebServer) -> None
     )
     assert [failure.code for failure in report.failures] == ["page_unavailable"]
     assert (gone, report.removed) == (["b"], [server.url("/b").removeprefix("http://")])
-    assert [document.name for document in world.documents.list()] == ["a"]
-
-
-@proves("pages.in-step")
-def test_gone_page_is_removed_by_the_share_of_a_job_that_has_it(
-    world: World, server: WebServer
-) -> None:
-    server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4)))}
-    both = [server.url("/a"), server.url("/b")]
-    world.ingest(both)
-    server.pages |= {"/a": page("", status="503 Later"), "/b": page("", status="404 Not Found")}
-    jobs = world._ingest_jobs(world.access.writable_scope())
-    found = find_sources(jobs.deps, jobs.scope, jobs.request(both, None, IngestOptions()))
-
-    def run(prune: bool) -> list[str]:
-        sources, stored = share_from_json(share_to_json(found.sources, prune=prune).request)
-        report = ingest_share(jobs.deps, jobs.scope, sources, RunLog(), prune=stored)
-        return [failure.code for failure in report.failures]
-
-    assert run(prune=False) == ["page_unavailable", "source_missing"]
-    assert len(world.documents.list()) == 2
-    assert run(prune=True) == ["page_unavailable"]
     assert [document.name for document in world.documents.list()] == ["a"]
 
 
