@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
+import truespan
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
+from truespan.errors import InvalidConfiguration
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.sanitizer import Sanitizer
@@ -122,3 +125,23 @@ def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
 
     assert sorted(report.ingested) == ["letters.html", "note.txt"]
     assert not any(secret in everything(again) for secret in SECRETS)
+
+
+@pytest.mark.parametrize("mode", ["on", "shadow"])
+def test_sanitising_without_its_packages_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    truespan.open(tmp_path, create=True).close()
+    monkeypatch.setenv("TRUESPAN_SANITIZE_ENABLED", mode)
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
+
+    with pytest.raises(InvalidConfiguration) as refusal:
+        truespan.open(tmp_path)
+    assert "the extra 'sanitize', or set sanitize_phones = false" in refusal.value.advice
+    monkeypatch.setenv("TRUESPAN_SANITIZE_PHONES", "false")
+    truespan.open(tmp_path).close()
+    monkeypatch.setitem(sys.modules, "stdnum", None)
+    with pytest.raises(InvalidConfiguration, match="packages are missing"):
+        truespan.open(tmp_path)
+    monkeypatch.setenv("TRUESPAN_SANITIZE_ENABLED", "off")
+    truespan.open(tmp_path).close()

@@ -137,7 +137,7 @@ class SanitizeSettings(Struct, frozen=True):
     """Treatment of personal data."""
 
     enabled: Literal["off", "shadow", "on"] = "off"
-    """Personal data: ignored, only counted, or replaced."""
+    """Personal data: ignored, only counted, or replaced; needs the extra `sanitize`."""
     style: Literal["redact", "pseudonym"] = "redact"
     """Replacement of personal data: a label, or a pseudonym that stays the same."""
     profile: str = ""

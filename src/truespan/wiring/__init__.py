@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -441,6 +442,14 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     mode, style = Mode(settings.sanitize.enabled), Style(settings.sanitize.style)
     if mode is Mode.OFF:
         return Sanitizer()
+    # Refused, because documents would be stored as if nothing were to be found in them.
+    needed = ["stdnum", *(["phonenumbers"] if settings.sanitize.phones else [])]
+    if missing := [name for name in needed if find_spec(name) is None]:
+        advice = "Install Truespan with the extra 'sanitize'"
+        if missing == ["phonenumbers"]:
+            advice += ", or set sanitize_phones = false"
+        text = "Sanitising is on, and its packages are missing."
+        raise InvalidConfiguration(text, advice=f"{advice}.")
     path, profile = settings.sanitize.profile, Profile()
     if path:
         try:
