@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--defaults",
         choices=["recommended", "contract"],
         default="recommended",
-        help="which defaults the worlds of tests have, unless a test has the mark `contract`",
+        help="which defaults worlds of tests have without the mark `contract` or `recommended`",
     )
     parser.addoption(
         "--fast",
@@ -107,8 +107,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     Removes what writes the log of an earlier test too: its stream was closed with that test.
     """
-    is_contract = item.get_closest_marker("contract") is not None
-    use_defaults("contract" if is_contract else str(item.config.getoption("--defaults")))
+    marked = (name for name in ("contract", "recommended") if item.get_closest_marker(name))
+    use_defaults(next(marked, str(item.config.getoption("--defaults"))))
     root = logging.getLogger()
     for handler in [*root.handlers]:
         if isinstance(handler, logging.StreamHandler) and getattr(handler.stream, "closed", False):

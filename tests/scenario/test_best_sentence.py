@@ -100,6 +100,7 @@ def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, n
     assert passage.best_sentence is None
 
 
+@pytest.mark.recommended
 @proves("result.best-sentence")
 def test_repeated_header_of_a_table_is_no_best_sentence(tmp_path: Path) -> None:
     lib = make_library(tmp_path)

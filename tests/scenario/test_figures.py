@@ -183,7 +183,9 @@ def test_an_excerpt_of_a_figure_is_its_whole_description(tmp_path: Path) -> None
     world = filled(library(tmp_path, ALL))
 
     [whole] = world.search("a chart of arrivals", floor=0.0, mode="keyword").passages
-    [part] = world.search("a chart of arrivals", floor=0.0, granularity="excerpt").passages
+    [part] = world.search(
+        "a chart of arrivals", floor=0.0, mode="keyword", granularity="excerpt"
+    ).passages
 
     assert (part.chunk_type, part.text) == (ChunkKind.FIGURE, whole.text)
 

@@ -67,6 +67,7 @@ GERMAN = {
 }
 
 
+@pytest.mark.recommended
 @proves("answers.cross-language")
 @pytest.mark.parametrize("reads", [False, True])
 def test_english_question_is_answered_from_german_text(
@@ -104,6 +105,7 @@ zum Dachboden hängt beim Hausmeister, Herrn Brandt, im Erdgeschoss.
 """
 
 
+@pytest.mark.recommended
 @proves("answers.cross-language")
 def test_question_is_answered_from_one_sentence_of_many_subjects(
     library: Library, tmp_path: Path
@@ -131,6 +133,7 @@ def test_question_is_answered_from_one_sentence_of_many_subjects(
     assert unread.decision_explain["evidence"]["sentence"] < evidence["sentence"]
 
 
+@pytest.mark.recommended
 @proves("answers.cross-language")
 def test_words_count_more_in_languages_where_they_say_more(library: Library) -> None:
     world = library.create_world("house", model="multilingual")

@@ -304,6 +304,7 @@ def long_world(folder: Path, **parts: Any) -> World:
     return make_library(folder, **parts).world(ledger__txt=text)
 
 
+@pytest.mark.recommended
 @proves("retrieval.fitted-passages")
 def test_an_excerpt_has_whole_sentences_around_the_words(tmp_path: Path) -> None:
     world = long_world(tmp_path)
@@ -359,6 +360,7 @@ def test_an_excerpt_without_words_is_around_the_nearest_sentence(tmp_path: Path)
     assert len(part.text) <= 450
 
 
+@pytest.mark.recommended
 @proves("retrieval.fitted-passages")
 def test_an_answer_without_a_model_quotes_excerpts(tmp_path: Path) -> None:
     world = long_world(tmp_path)

@@ -152,6 +152,7 @@ def similar(notices: Sequence[Notice]) -> list[str]:
     return [notice.message for notice in notices if notice.code == "similar_words"]
 
 
+@pytest.mark.recommended
 @proves("search.similar-words")
 @pytest.mark.parametrize("mode", ["auto", "hybrid", "keyword"])
 def test_misspelt_word_finds_what_is_spelt_like_it(tmp_path: Path, mode: str) -> None:
@@ -170,6 +171,7 @@ def test_misspelt_word_finds_what_is_spelt_like_it(tmp_path: Path, mode: str) ->
     assert similar(world.search('"lantren"', mode=mode, floor=0.0).warnings) == []
 
 
+@pytest.mark.recommended
 @proves("search.similar-words")
 def test_every_kind_of_result_says_what_else_was_searched_for(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**SHIPS)
@@ -197,6 +199,7 @@ def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
     assert [notice.code for notice in found.warnings] == ["no_word_matches"]
 
 
+@pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
 def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
@@ -212,6 +215,7 @@ def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
     assert rarity.words[0][1] == rarity.unseen
 
 
+@pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
 def test_word_without_diacritics_finds_and_covers_one_with_them(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
@@ -229,6 +233,7 @@ def test_word_without_diacritics_finds_and_covers_one_with_them(tmp_path: Path) 
     assert covered.share == covered.window == 1.0
 
 
+@pytest.mark.recommended
 @proves("search.similar-words")
 def test_terms_outside_the_scope_are_never_searched_for(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
@@ -248,6 +253,7 @@ def test_terms_outside_the_scope_are_never_searched_for(tmp_path: Path) -> None:
     assert "lanterm" in similar(inside.warnings)[0]
 
 
+@pytest.mark.recommended
 @proves("search.similar-words")
 def test_removed_document_leaves_no_similar_word(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**SHIPS)
@@ -271,6 +277,7 @@ def reader_at(folder: Path, sentence: int) -> tuple[LibraryFixture, Reader]:
     return lib, reader
 
 
+@pytest.mark.recommended
 @proves("search.similar-words", "reading.fused")
 def test_reader_is_offered_words_of_the_read_part_alone(tmp_path: Path) -> None:
     _, reader = reader_at(tmp_path, 2)
@@ -297,6 +304,7 @@ def test_damaged_similar_words_are_counted_again(tmp_path: Path) -> None:
     assert world.search("lantren", mode="keyword", floor=0.0).passages == before.passages
 
 
+@pytest.mark.recommended
 @proves("search.similar-words", "store.words-counted")
 def test_damaged_similar_words_of_a_book_are_counted_again(tmp_path: Path) -> None:
     lib, reader = reader_at(tmp_path, 20)

@@ -92,6 +92,7 @@ class CountingIndex(MemoryIndex):
         return super().search_with(*args, **options)
 
 
+@pytest.mark.recommended
 def test_long_query_ranks_what_is_close_to_the_best_higher(tmp_path: Path) -> None:
     _, world = fill(tmp_path)
 
@@ -105,6 +106,7 @@ def test_long_query_ranks_what_is_close_to_the_best_higher(tmp_path: Path) -> No
     assert feedback(plain) == [None] * 5
 
 
+@pytest.mark.recommended
 def test_short_query_reads_no_vector_and_searches_once(tmp_path: Path) -> None:
     index = CountingIndex()
     lib, world = fill(tmp_path, index=index)
@@ -131,6 +133,7 @@ def test_keyword_mode_has_no_feedback(tmp_path: Path) -> None:
     assert not any(feedback(world.search(LONG, floor=0.0, mode="keyword")))
 
 
+@pytest.mark.recommended
 def test_chunk_that_fails_verification_gives_no_feedback(tmp_path: Path) -> None:
     lib, world = fill(tmp_path)
     before = feedback(world.search(LONG, floor=0.0))
@@ -143,6 +146,7 @@ def test_chunk_that_fails_verification_gives_no_feedback(tmp_path: Path) -> None
     assert not {*feedback(found)} <= {*before}
 
 
+@pytest.mark.recommended
 def test_chunk_with_a_damaged_vector_gains_nothing(tmp_path: Path) -> None:
     lib, world = fill(tmp_path)
     lib.sql(f"UPDATE vectors SET checksum = x'00' WHERE text_hash = '{hash_text(BEST)}'")
@@ -157,6 +161,7 @@ FILLER = "Then nothing else was said about anything by anyone at all. " * 20
 BOOK = f"{BEST} {FILLER}{FAR} {FILLER}{TEXTS['near__txt']} The end."
 
 
+@pytest.mark.recommended
 def test_reader_has_feedback_from_chunks_and_the_tail(tmp_path: Path) -> None:
     reader = make_library(tmp_path, embedder=Topics()).world(book__txt=BOOK).reader("ana")
     reader.set_position("book.txt", sentence=42)
@@ -168,6 +173,7 @@ def test_reader_has_feedback_from_chunks_and_the_tail(tmp_path: Path) -> None:
     assert not any(note.fused and note.fused.feedback for note in short)
 
 
+@pytest.mark.recommended
 def test_reader_has_feedback_for_a_tail_that_cannot_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +190,7 @@ def test_reader_has_feedback_for_a_tail_that_cannot_be_stored(
     assert all(note.fused and note.fused.feedback for note in notes)
 
 
+@pytest.mark.recommended
 def test_reader_has_no_feedback_from_a_damaged_chunk(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=Topics())
     reader = lib.world(book__txt=BOOK).reader("ana")
@@ -213,6 +220,7 @@ def test_copies_of_a_text_are_one_source_of_feedback() -> None:
     assert found == pytest.approx([3**-0.5] * 5 + [0.0], abs=1e-6)
 
 
+@pytest.mark.recommended
 def test_evaluation_can_leave_feedback_out(tmp_path: Path) -> None:
     _, world = fill(tmp_path)
     golden = [GoldenQuery("near", LONG, (Expected("near.txt"),))]
@@ -224,6 +232,7 @@ def test_evaluation_can_leave_feedback_out(tmp_path: Path) -> None:
     assert reciprocal_rank("feedback") == 1 / 5
 
 
+@pytest.mark.recommended
 def test_setting_turns_feedback_off(tmp_path: Path) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
         library.world("main", create=True).add_texts([*TEXTS.values()])

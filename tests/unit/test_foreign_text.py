@@ -41,6 +41,7 @@ def test_run_that_exceeds_a_tenth_gives_the_notice_once(library: Library) -> Non
     assert "truespan reindex --model multilingual -w 'my notes'" in notice
 
 
+@pytest.mark.recommended
 def test_first_run_with_foreign_text_gives_the_notice(library: Library) -> None:
     world = library.create_world("notes")
 

@@ -30,6 +30,7 @@ def codes(found: SearchResult) -> set[str]:
     return {warning.code for warning in found.warnings}
 
 
+@pytest.mark.recommended
 def test_words_close_together_rank_higher(tmp_path: Path) -> None:
     texts = {
         "apart__txt": f"The lamp was old. {FILLER}A key lay there. {FILLER}",
@@ -52,6 +53,7 @@ def test_contract_world_ranks_by_the_blend_alone(tmp_path: Path) -> None:
     assert not world.search('what is the "zebra" of harbours and keys', mode="hybrid").passages
 
 
+@pytest.mark.recommended
 def test_question_with_a_quoted_word_finds_other_passages(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     question = 'who hid the key that is called "zebra" near the harbour'
@@ -63,6 +65,7 @@ def test_question_with_a_quoted_word_finds_other_passages(tmp_path: Path) -> Non
     assert not strict.passages
 
 
+@pytest.mark.recommended
 def test_passage_with_the_quoted_text_ranks_higher(tmp_path: Path) -> None:
     # Without the phrase, the more frequent words of the first text would decide.
     texts = {
@@ -80,6 +83,7 @@ def test_passage_with_the_quoted_text_ranks_higher(tmp_path: Path) -> None:
     assert "phrases_not_required" in codes(found)
 
 
+@pytest.mark.recommended
 def test_passage_with_the_quoted_text_is_always_a_candidate(tmp_path: Path) -> None:
     # Every word of the question is frequent in the others, which are closer as well.
     other = "The lamp of the ship at the quay, the night, the lamp, the ship."
@@ -109,6 +113,7 @@ def test_query_of_hardly_more_than_phrases_requires_them(query: str, required: b
     assert (bool(phrases) and requires_phrases(query, phrases)) is required
 
 
+@pytest.mark.recommended
 def test_words_weigh_more_in_languages_of_no_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +152,7 @@ VESSELS = {
 }
 
 
+@pytest.mark.recommended
 def test_words_are_compared_by_their_states(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Synonyms()).world(**VESSELS)
     found = world.search("which ship", floor=0.0)
@@ -158,6 +164,7 @@ def test_words_are_compared_by_their_states(tmp_path: Path) -> None:
     assert late[1] < 0.6
 
 
+@pytest.mark.recommended
 def test_damaged_states_of_a_chunk_gain_nothing(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=Synonyms())
     world = lib.world(**VESSELS)
@@ -168,6 +175,7 @@ def test_damaged_states_of_a_chunk_gain_nothing(tmp_path: Path) -> None:
     assert [one.fused.late for one in found.passages if one.fused] == [None, None]
 
 
+@pytest.mark.recommended
 def test_reader_compares_words_of_the_tail_by_their_states(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Synonyms()).world(
         book__txt="The baker sold bread. A vessel came into the bay. Nobody saw it. The end."
@@ -182,6 +190,7 @@ def test_reader_compares_words_of_the_tail_by_their_states(tmp_path: Path) -> No
     assert fused.late == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.recommended
 def test_part_of_the_ranking_can_be_left_out_of_an_evaluation(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Synonyms()).world(**VESSELS)
     golden = [GoldenQuery("ship", "which ship", (Expected("b.txt"),))]
@@ -230,6 +239,7 @@ def test_late_interaction_counts_words_that_others_replaced() -> None:
     assert found.late == pytest.approx(0.25)
 
 
+@pytest.mark.recommended
 def test_reader_compares_words_of_stored_chunks_by_their_states(tmp_path: Path) -> None:
     text = f"A vessel came into the bay. {FILLER * 12}The end."
     world = make_library(tmp_path, embedder=Synonyms()).world(book__txt=text)
@@ -243,6 +253,7 @@ def test_reader_compares_words_of_stored_chunks_by_their_states(tmp_path: Path) 
     assert max(late[0] or 0, late[1] or 0) == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.recommended
 def test_words_weigh_more_for_a_reader_of_such_a_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -380,6 +380,7 @@ def test_from_too_little_nothing_is_proposed_and_nothing_kept(lib: LibraryFixtur
     assert "too_few_hits" in [note.code for note in report.notes]
 
 
+@pytest.mark.recommended
 def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> None:
     files, asked = {}, []
     for n in range(24):
@@ -405,6 +406,7 @@ def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> No
     assert odd.evaluation.calibrate(asked[:2]).weight.means[1].weight == 0.25
 
 
+@pytest.mark.recommended
 def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixture) -> None:
     world = library_of_topics(lib)
     absent = [GoldenQuery(f"a{n}", f"nothing{n} of{n} this{n}", absent=True) for n in range(24)]
