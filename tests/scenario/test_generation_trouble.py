@@ -242,6 +242,23 @@ def test_a_full_disk_keeps_nobody_from_asking_anew(lib: LibraryFixture, tmp_path
         again.ingest(lib.write("world/b.md", FERRY))
 
 
+@proves("store.disk-reserve")
+def test_full_disk_does_not_prevent_deletion(lib: LibraryFixture, tmp_path: Path) -> None:
+    lib.world(ferry__md=FERRY, b__md="A tower. It burned.")
+    lib.store.close()
+    full = sqlite_store(tmp_path / "store.db", lib.clock, reserve=1 << 60)
+    msgspec.structs.force_setattr(lib.library._components, "store", full)
+    world = lib.library.world("world")
+
+    receipt = world.documents.delete("ferry.md")
+
+    assert (receipt.rows["documents"], receipt.erased) == (1, False)
+    assert [document.name for document in world.documents.list()] == ["b.md"]
+    with pytest.raises(StorageFull):
+        world.ingest(lib.write("world/c.md", FERRY))
+    assert lib.library.delete_world("world").rows["documents"] == 1
+
+
 def text(words: str) -> str:
     return docx_maker.p(docx_maker.r(f"<w:t>{words}</w:t>"))
 

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
@@ -32,6 +33,25 @@ def require_space(path: Path, reserve: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < reserve:
         raise StorageFull(free, reserve)
+
+
+_FREEING: ContextVar[bool] = ContextVar("truespan_freeing_space", default=False)
+
+
+@contextmanager
+def freeing_space() -> Iterator[None]:
+    """Let the writes of a block use the reserve of the disk: they delete, which frees space."""
+    previous = _FREEING.set(True)
+    try:
+        yield
+    finally:
+        _FREEING.reset(previous)
+
+
+def require_reserve(path: Path, reserve: int) -> None:
+    """Raise StorageFull unless the reserve is free, or the write is to free space."""
+    if not _FREEING.get():
+        require_space(path, reserve)
 
 
 def require_descriptor() -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import asdict, replace
 
 from truespan import errors
 from truespan.core.clock import format_time
+from truespan.core.disk import freeing_space
 from truespan.protocols import AssetStore, Clock, PictureStore, UploadStore, VectorIndex
 from truespan.types.document import Document, RevisionRef
 from truespan.types.ids import WorldId
@@ -126,6 +127,7 @@ class Remover(Struct, frozen=True):
     uploads: UploadStore | None = None
     pictures: PictureStore | None = None
 
+    @freeing_space()
     def document(
         self,
         scope: Scope,
@@ -172,6 +174,7 @@ class Remover(Struct, frozen=True):
         )
         return self._erase_files(receipt, erase=erase)
 
+    @freeing_space()
     def clear(self, scope: Scope, documents: Collection[int]) -> None:
         """Delete images, points and rows of discarded revisions of these documents.
 
@@ -191,6 +194,7 @@ class Remover(Struct, frozen=True):
             removed.append(self.pictures.remove(world, doc_id))
         return sum_files(removed)
 
+    @freeing_space()
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
         """Delete a world with everything in it.
 
@@ -219,6 +223,7 @@ class Remover(Struct, frozen=True):
         )
         return self._erase_files(receipt, erase=erase)
 
+    @freeing_space()
     def conversations(
         self,
         authority: Authority,

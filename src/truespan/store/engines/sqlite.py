@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.cancel import check_cancelled
-from truespan.core.disk import require_descriptor, require_space
+from truespan.core.disk import require_descriptor, require_reserve, require_space
 from truespan.store.engines.session import (
     Database,
     DuplicateRow,
@@ -259,7 +259,7 @@ class SqliteDatabase(Database):
         wait: float | None = None,
         **values: Any,
     ) -> Iterator[SqliteSession]:
-        require_space(self.path.parent, self._reserve)
+        require_reserve(self.path.parent, self._reserve)
         with self._take_turn(wait), self.map_errors():
             connection = self.connection
             _begin_writing(connection, wait)
