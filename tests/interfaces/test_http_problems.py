@@ -15,6 +15,7 @@ from tests.support.worlds import make_library
 from tests.unit.test_watch_metrics import number, samples
 from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
+from truespan.http.replies import HTTP_ADVICE
 from truespan.observability.metrics import MetricsObserver
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
 from truespan.wire.serialize import status_of
@@ -246,6 +247,35 @@ def test_invalid_requests_get_problems(
     assert (response.status, response.code) == (status, code), response.body
     if status == 405:
         assert "GET" in str(response.header("allow"))
+
+
+def test_advice_over_http_names_calls_instead_of_commands(failing: FailingServer) -> None:
+    said = [
+        failing.client.json("GET", path).content
+        for path in (
+            "/v1/worlds/nowhere",
+            "/v1/worlds/w/documents/9",
+            "/v1/worlds/w/jobs/x",
+            "/v1/worlds/w/readers/ann/position",
+        )
+    ]
+    assert [problem["advice"] for problem in said if "truespan" in problem["advice"]] == []
+    assert "GET /v1/worlds lists the worlds" in said[0]["advice"]
+    by_code = {kind.code: kind for kind in kinds()}
+    assert [code for code in HTTP_ADVICE if "'truespan" not in by_code[code].advice] == []
+
+
+def test_empty_object_is_accepted_where_no_body_is_needed(failing: FailingServer) -> None:
+    path = "/v1/worlds/w/repair"
+    assert failing.client.json("POST", path, {}).status == 202
+    assert failing.client.json("POST", path, {"apply": True}).status == 400
+
+
+def test_addresses_of_openai_say_what_to_use_instead(failing: FailingServer) -> None:
+    found = failing.client.json("POST", "/v1/responses", {"model": "x", "input": "y"})
+
+    assert (found.status, found.code) == (404, "route_not_found")
+    assert "POST /v1/chat/completions" in found.content["error"]["message"]
 
 
 def test_numbers_in_addresses_are_decimal_digits(failing: FailingServer) -> None:

@@ -133,6 +133,7 @@ def describe_startup(startup: "Startup") -> str:
         "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
         "workers": f"{processes}; {jobs}",
         "API": f"{startup.address}openapi.json",
+        "OpenAI clients": f"{startup.address}v1, with a token as key ('truespan token create')",
         **({"watched": ", ".join(startup.watched)} if startup.watched else {}),
     }
     lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]

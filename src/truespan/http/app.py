@@ -188,7 +188,8 @@ class Endpoint(Struct, frozen=True):
         content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
-        if not has_body and content.strip():
+        # Some clients send an empty object with every request.
+        if not has_body and content.strip() not in (b"", b"{}"):
             raise errors.InvalidArgument("This address takes no body.")
         request = Request(scope, operation, credentials, query, content, caller=caller)
         if operation.inline:
@@ -460,8 +461,20 @@ def make_router(apps: Mapping[str, ASGIApp], not_found: ASGIApp, lifespan: Any =
     return Router(routes, redirect_slashes=False, default=not_found, lifespan=lifespan)
 
 
-async def _not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await replies.send_reply(replies.problem_reply(errors.RouteNotFound()), send)
+_ELSEWHERE = {
+    "/v1/responses": "Use POST /v1/chat/completions: the Responses API is not supported.",
+    "/v1/completions": "Use POST /v1/chat/completions with a list of messages.",
+}
+"""Advice for addresses of OpenAI that this server does not have."""
+
+
+async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
+    error, advice = errors.RouteNotFound(), _ELSEWHERE.get(scope["path"])
+    if advice is None:
+        await replies.send_reply(replies.problem_reply(error), send)
+        return
+    error.advice = advice
+    await replies.send_reply(replies.openai_problem(error), send)
 
 
 def report_bug(library: Library, place: str, error: Exception) -> errors.TruespanError:

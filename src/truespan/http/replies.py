@@ -68,6 +68,24 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     error: NamedError | msgspec.UnsetType = msgspec.UNSET
 
 
+HTTP_ADVICE = {
+    "world_not_found": "GET /v1/worlds lists the worlds; POST /v1/worlds creates one.",
+    "document_not_found": "GET /v1/worlds/{world}/documents lists the documents.",
+    "job_not_found": "GET /v1/worlds/{world}/jobs lists the jobs.",
+    "domain_not_found": "GET /v1/domains lists the domains.",
+    "generation_not_found": "GET /v1/worlds/{world}/generations lists the generations.",
+    "no_reading_position": "PUT /v1/worlds/{world}/readers/{reader}/position records one.",
+    "world_busy": "Wait for the job, or stop it with POST /v1/worlds/{world}/jobs/{job}/cancel.",
+}
+"""Advice in the words of HTTP for errors whose usual advice names a command."""
+
+
+def advice_for(error: TruespanError) -> str:
+    """Return the advice of an error to a caller over HTTP; an error's own advice is kept."""
+    usual = error.advice == type(error).advice
+    return HTTP_ADVICE.get(error.code, error.advice) if usual else error.advice
+
+
 def problem_reply(
     error: TruespanError, bundle: ContextBundle | None = None
 ) -> Reply[ProblemDetails]:
@@ -78,7 +96,8 @@ def problem_reply(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=error.message,
-        **members(error, "code", "retryable", "advice"),
+        **members(error, "code", "retryable"),
+        advice=advice_for(error),
         bundle=msgspec.UNSET if bundle is None else bundle,
     )
     headers: list[tuple[str, str]] = []
@@ -95,7 +114,7 @@ def problem_reply(
 def name_error(error: TruespanError) -> NamedError:
     """Return an error as clients of OpenAI expect it."""
     kind = "server_error" if status_of(error).http >= 500 else "invalid_request_error"
-    message = f"{error.message} {error.advice}".rstrip()
+    message = f"{error.message} {advice_for(error)}".rstrip()
     return NamedError(message=message, type=kind, code=error.code)
 
 
