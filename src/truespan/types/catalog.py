@@ -268,6 +268,7 @@ class References(Generic[T]):
         return found[0] if found else None
 
 
+_JOINTS = re.compile(r"[-_\u2010\u2011]")
 MIN_PREFIX = 3
 """Minimum number of characters of a name that stands for all names that begin with it."""
 
@@ -275,27 +276,37 @@ MIN_PREFIX = 3
 def find_by_title(
     documents: Iterable[T], reference: str, label: Callable[[T], tuple[int, str, str]]
 ) -> T | None:
-    """Return the document with a title or file name, without its ending, or that begins so.
+    """Return the document with a title or file name, without its ending, or with a part of either.
 
     `label` returns number, path and title of a document, as far as the caller may know them. Case
-    does not matter. The first of these that matches wins: title, file name, beginning of either.
+    does not matter, nor whether words are joined by spaces, hyphens or underscores. The first of
+    these that matches wins: title, file name, beginning of either, all words in either.
 
     Raises:
         DocumentAmbiguous: Several documents match.
     """
-    wanted = " ".join(reference.split()).casefold()
+    wanted = _name_key(reference)
     named: list[tuple[T, str, str]] = []
     for document in documents:
         _, path, title = label(document)
         stem = path.rpartition("/")[2].rpartition(".")[0]
-        named.append((document, title.casefold(), (stem or path).casefold()))
+        named.append((document, _name_key(title), _name_key(stem or path)))
     found = [document for document, title, _ in named if wanted == title]
     found = found or [document for document, _, stem in named if wanted == stem]
     if not found and len(wanted) >= MIN_PREFIX:
         found = [document for document, *names in named if any(n.startswith(wanted) for n in names)]
+        words = set(wanted.split())
+        found = found or [
+            document for document, *names in named if any(words <= set(n.split()) for n in names)
+        ]
     if len(found) > 1:
         raise DocumentAmbiguous(reference, [label(document)[:2] for document in found])
     return found[0] if found else None
+
+
+def _name_key(name: str) -> str:
+    """Return a title or file name in the form in which names are compared."""
+    return " ".join(_JOINTS.sub(" ", name).split()).casefold()
 
 
 def _without_dots(path: str) -> str:
