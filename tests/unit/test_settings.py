@@ -35,8 +35,6 @@ from truespan.wiring import open_library
         {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
         {"TRUESPAN_EMBEDDING_PROVIDER": ""},
         {"TRUESPAN_EMBEDDING_PROVIDER": "Ollama"},
-        {"OLLAMA_BASE_URL": "127.0.0.1:11434"},
-        {"OLLAMA_BASE_URL": "localhost:11434"},
         {"OLLAMA_BASE_URL": "ftp://127.0.0.1"},
         {"OLLAMA_BASE_URL": "file:///etc/passwd"},
         {"OLLAMA_BASE_URL": "http://"},
@@ -141,6 +139,15 @@ def test_prefixed_variable_wins_over_the_shared_one(tmp_path: Path, order: int) 
     both = [("OLLAMA_BASE_URL", "http://shared"), ("TRUESPAN_OLLAMA_BASE_URL", "http://own")]
 
     assert read_settings(tmp_path, dict(both[::order])).ollama.base_url == "http://own"
+
+
+def test_url_of_ollama_needs_no_scheme(tmp_path: Path) -> None:
+    read = read_settings(tmp_path, {"OLLAMA_BASE_URL": "127.0.0.1:11434"})
+    assert read.ollama.base_url == "http://127.0.0.1:11434"
+    (tmp_path / "truespan.toml").write_text("[chat.ollama]\nbase_url = 'models:11434'\n")
+    assert read_settings(tmp_path, {}).chat.ollama.base_url == "http://models:11434"
+    with pytest.raises(InvalidConfiguration):
+        read_settings(tmp_path, {"TRUESPAN_OPENAI_BASE_URL": "127.0.0.1:8000"})
 
 
 def test_invalid_url_is_not_repeated_in_the_error(tmp_path: Path) -> None:

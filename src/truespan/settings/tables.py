@@ -247,12 +247,18 @@ _URLS = "urls or blank"
 _ENDPOINT = "url with query or blank"
 
 
+_OLLAMA_URLS = ("ollama_base_url", "chat_ollama_base_url")
+
+
 def convert_setting(name: str, value: Any, source: str) -> Any:
     """Return the value of a setting in its own type; errors name the `source` of the value."""
     if name not in TYPES:
         advice = suggest_name(name, TYPES) or "'truespan config' lists every setting."
         raise InvalidConfiguration(f"There is no setting {name!r} (in {source}).", advice=advice)
     kind, bounds = base_type(name), constraints(name)
+    if name in _OLLAMA_URLS and isinstance(value, str) and value and "://" not in value:
+        # As Ollama's own variable has it: 127.0.0.1:11434.
+        value = f"http://{value}"
     if value == "" and kind is float and type(None) in getattr(TYPES[name], "__args__", ()):
         return None
     try:
