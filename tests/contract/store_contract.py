@@ -93,6 +93,11 @@ class StoreContract:
         with pytest.raises(WorldExists):
             lib.library.create_world(composed)
 
+    def test_world_name_is_found_with_spaces_around_it(self, lib: LibraryFixture) -> None:
+        made = lib.library.create_world(" harbour ")
+        for name in ("harbour", "harbour ", " harbour"):
+            assert lib.library.world(name).id == lib.library.world(name, create=True).id == made.id
+
     def test_cached_world_name_leads_to_its_present_world(self, lib: LibraryFixture) -> None:
         store = lib.store
         first, other = (store.create_world(OWNER, name).id for name in ("one", "two"))

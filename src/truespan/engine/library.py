@@ -180,6 +180,8 @@ class Library:
         # A caller without a type checker may pass anything.
         if not isinstance(reference, str):
             raise errors.InvalidArgument("A world is named by a string: its id or its name.")
+        # Names are stored without spaces around them.
+        reference = reference.strip()
         if generation is not None:
             return self._open_generation(reference, generation)
         if create and self._components.store.find_world(self._authority, reference) is None:
