@@ -95,6 +95,18 @@ def test_hidden_documents_change_no_output_of_a_command(
                 assert secret not in words or any(secret in part for part in arguments), arguments
 
 
+def test_audit_access_takes_labels_as_ingest_calls_them(
+    twins: tuple[Path, Path], command: Run
+) -> None:
+    _, full = twins
+    said = [
+        command(full, "audit-access", option, "group:legal", "--json")
+        for option in ("--as", "--audience")
+    ]
+    assert said[0] == said[1]
+    assert said[0][0] == 0
+
+
 @proves("audience.enforced")
 def test_labels_of_the_option_show_their_documents(twins: tuple[Path, Path], command: Run) -> None:
     _, full = twins

@@ -16,6 +16,7 @@ from tests.promises import proves
 from truespan.cli.sources import make_room
 from truespan.cli.terminal import WrappedText
 from truespan.core.disk import FileLock
+from truespan.types.arguments import MAX_QUERY_LENGTH
 
 QUESTION = "Where does the spare key hang?"
 ANSWER = "> The spare key hangs on hook seven at the inn."
@@ -184,6 +185,13 @@ def test_wrong_sources_are_refused(shell: Shell, arguments: list[str], said: str
     assert (code, out) == (2, "")
     assert said in err
     assert left_behind(shell) == []
+
+
+def test_question_that_cannot_be_asked_is_refused_before_files_are_read(shell: Shell) -> None:
+    for question in (" ", "x" * (MAX_QUERY_LENGTH + 1)):
+        code, out, err = shell("ask", "note.md", question)
+        assert (code, out, "query" in err) == (2, "", True)
+    assert kept_libraries() == []
 
 
 def test_unreadable_files_are_named(shell: Shell) -> None:

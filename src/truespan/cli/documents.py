@@ -140,7 +140,8 @@ def label(
 def audit_access(
     place: Place,
     labels: Annotated[
-        list[str] | None, Option("--as", help="A label of the caller; without any: everyone.")
+        list[str] | None,
+        Option("--as", "--audience", help="A label of the caller; without any: everyone."),
     ] = None,
     as_json: Json = False,
 ) -> None:

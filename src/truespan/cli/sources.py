@@ -22,8 +22,9 @@ from truespan.cli.app import complete
 from truespan.cli.options import Target, folder_of, new_folder_of
 from truespan.cli.terminal import pluralize, write_error
 from truespan.core.disk import FileLock, hash_file
-from truespan.errors import InvalidArgument, SourceMissing
+from truespan.errors import BlankQuery, InvalidArgument, SourceMissing
 from truespan.settings import cache_folder, read_settings
+from truespan.types.request import check_query, is_blank
 from truespan.types.source import is_page
 
 if TYPE_CHECKING:
@@ -36,10 +37,14 @@ def split_question(words: Sequence[str]) -> tuple[Sequence[str], str]:
 
     Raises:
         InvalidArgument: There is no question, or the first source does not exist.
+        BlankQuery, QueryTooLong: The question cannot be asked, so nothing is read for it.
     """
     *sources, question = words
     if sources:
         require_sources(sources)
+        check_query(question)
+        if is_blank(question):
+            raise BlankQuery
     elif _exists(question):
         raise InvalidArgument(
             f"There is no question after {question!r}.",
