@@ -265,14 +265,14 @@ docs-serve: docs ## serve the documentation site at http://127.0.0.1:8800/
 package: $(VENV)/.dev ## build the wheel and the source distribution in dist/
 	$(BIN)/python -m build --no-isolation
 
-# The image of a server has the multilingual model and what sanitising needs: nothing can be installed in it. The tests need them too.
+# The image of a server has the multilingual model and what sanitising and watching need: nothing can be installed in it. The tests need them too.
 lock: ## update the lock files (needs uv)
 	for set in runtime server dev bench frameworks ocr torch; do \
 		case $$set in \
 			runtime) with="";; \
-			server) with="--extra server --extra multilingual --extra sanitize";; \
-			dev) with="--extra server --extra multilingual --extra sanitize --group dev";; \
-			bench) with="--extra server --extra multilingual --extra sanitize --group bench";; \
+			server) with="--extra server --extra multilingual --extra sanitize --extra watch";; \
+			dev) with="--extra server --extra multilingual --extra sanitize --extra watch --group dev";; \
+			bench) with="--extra server --extra multilingual --extra sanitize --extra watch --group bench";; \
 			ocr|torch) with="--extra $$set --group $$set";; \
 			*) with="--group $$set";; \
 		esac; \

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +15,20 @@ from zipfile import ZipFile
 
 import pytest
 
+import truespan
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
 from truespan.engine.watching import Watch
-from truespan.errors import InvalidArgument, ProviderUnavailable, SourceMissing, TruespanError
+from truespan.errors import (
+    InvalidArgument,
+    InvalidConfiguration,
+    ProviderUnavailable,
+    SourceMissing,
+    TruespanError,
+)
 from truespan.files.watch import FolderWatcher
 from truespan.ingest.report import IngestReport
 from truespan.parsing import supported
@@ -122,6 +130,18 @@ def scene(tmp_path: Path) -> Scene:
     clock = ManualClock()
     watcher = ScriptedWatcher(clock)
     return Scene(make_library(tmp_path, clock=clock, watcher=watcher), watcher)
+
+
+def test_watching_without_its_package_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    (tmp_path / "files").mkdir()
+    with truespan.open(tmp_path / "library", create=True) as library:
+        world = library.world(create=True)
+        with pytest.raises(InvalidConfiguration) as refusal:
+            world.watch(tmp_path / "files")
+    assert "the extra 'watch'" in refusal.value.advice
 
 
 @proves("watch.in-step")

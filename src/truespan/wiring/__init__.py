@@ -258,6 +258,11 @@ def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | No
 
 
 def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
+    if find_spec("watchfiles") is None:
+        raise InvalidConfiguration(
+            "Watching folders needs a package that is missing.",
+            advice="Install Truespan with the extra 'watch'.",
+        )
     from truespan.files.watch import FolderWatcher
     from truespan.parsing import supported
 
