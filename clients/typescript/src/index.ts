@@ -87,7 +87,7 @@ export function createClient({ baseUrl, token, audience, ...options }: TruespanO
     });
     const response = await send(request);
     if (!response.ok || response.body === null) throw await readProblem(response);
-    for await (const { event, data } of readEvents(response.body)) {
+    for await (const { event, data } of readEvents(response.body, signal)) {
       if (event === "problem") throw new TruespanError(JSON.parse(data), response.status);
       yield { event, data: JSON.parse(data) } as AnswerEvent;
     }
@@ -104,12 +104,15 @@ async function readProblem(response: Response): Promise<TruespanError> {
 /** Yield the server-sent events of a body. The server sends the data of an event in one line. */
 async function* readEvents(
   body: ReadableStream<Uint8Array>,
+  signal?: AbortSignal,
 ): AsyncGenerator<{ event: string; data: string }> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
   try {
     for (;;) {
+      // A read that begins after the signal may never end.
+      signal?.throwIfAborted();
       const { done, value } = await reader.read();
       if (done) return;
       const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
@@ -121,7 +124,8 @@ async function* readEvents(
       }
     }
   } finally {
-    await reader.cancel();
+    // Not awaited: after the signal it may never end either.
+    reader.cancel().catch(() => undefined);
   }
 }
 
