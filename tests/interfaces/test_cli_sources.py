@@ -225,6 +225,22 @@ def test_search_prints_the_best_sentence_with_its_neighbours(shell: Shell) -> No
     assert f"   {' '.join(parts)}\n" in full
 
 
+def test_search_prints_a_row_of_a_table_with_its_header(shell: Shell) -> None:
+    rows = [f"Lamp {number},{number} pieces,shelf {number}" for number in range(9)]
+    (shell.folder / "stock.csv").write_text("\n".join(["item,stock,place", *rows, "Key,,inn"]))
+    shell("ingest", "stock.csv")
+
+    short = shell("search", "lamp 5 pieces", "-k", "1", "--mode", "keyword")[1]
+
+    shown = [line.strip() for line in short.splitlines() if " | " in line]
+    assert shown[0] == "item | stock | place"
+    assert [line.removeprefix("… ").split(" | ")[0] for line in shown[1:]] == [
+        "Lamp 4",
+        "Lamp 5",
+        "Lamp 6",
+    ]
+
+
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_lines_of_a_terminal_break_between_words(
     size: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

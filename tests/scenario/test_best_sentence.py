@@ -16,8 +16,10 @@ from tests.support.rows import each_row
 from tests.support.sheet_maker import rows, sheet, xlsx
 from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
+from truespan.ingest.draft import Preparation
 from truespan.integrations import search as citable_search
 from truespan.mcp.passages import passages_of_search, render_passages
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 from truespan.types.request import Mode
 from truespan.types.text import SentencePlace, is_exact
 
@@ -132,6 +134,63 @@ def test_row_of_a_table_goes_before_its_header(tmp_path: Path) -> None:
     assert best("which room has Mia?") == "line 4"
     # No row has a word of these columns.
     assert best("room and phone number") == "line 1"
+
+
+OWN = """\
+The keeper of the lamp lit it at dusk. Snow fell on the quay. The lamp of the old tower was lit by
+nobody. Rain came from the west and the boats stayed in. Later the keeper lit the lamp again because
+the wind had blown it out (score 0.900000).
+"""
+OTHER = """\
+At night the wind blew. Nobody lit a lamp when the wind was up (score 0.800000). The lamp of the
+harbour was old. The keeper slept until the west was dark.
+"""
+
+
+@proves("result.best-sentence")
+def test_mark_citation_and_quote_have_the_same_best_sentence(tmp_path: Path) -> None:
+    texts = {"a__md": f"# The lamp of the keeper\n\n{OWN}", "b__md": f"# Rain\n\nFog. {OTHER}"}
+    world = study(tmp_path).add(**texts)
+    for question in (
+        "Who lit the lamp of the keeper?",
+        "When was the old lamp lit?",
+        "Why the wind?",
+    ):
+        marked = {
+            one.chunk_id: one.match.sid
+            for one in world.search(question, highlight=True, floor=0).passages
+            if one.match
+        }
+
+        answer = world.answer(question)
+
+        assert answer.citations
+        for cited, quote in zip(answer.citations, answer.quotes, strict=True):
+            assert cited.best_sentence is not None
+            assert cited.chunk_id is not None
+            assert cited.best_sentence.sid == marked[cited.chunk_id]
+            assert quote.first_sid is not None
+            assert quote.last_sid is not None
+            assert quote.first_sid <= cited.best_sentence.sid <= quote.last_sid
+
+
+@proves("result.best-sentence")
+def test_sentence_of_overlapping_passages_is_cited_once(tmp_path: Path) -> None:
+    own = ChunkingProfile("pairs", Strategy.SENTENCES, size=8, overlap=4)
+    preparation = Preparation(chunkings={**STANDARD_CHUNKING, "pairs": own})
+    desk = study(tmp_path, preparation=preparation)
+    world = desk.world
+    lines = [f"Row {number} of the ledger (score 0.900000)." for number in range(12)]
+    lines[5] = "The keeper lit the lamp at dusk."
+    lines[1], lines[9] = "He lit a lamp before.", "She lit a lamp after dusk."
+    world.ingest(desk.lib.write("ledger.txt", " ".join(lines)), chunking="pairs")
+
+    for granularity in (None, "passage"):
+        answer = world.answer("Who lit the lamp at dusk?", granularity=granularity)
+
+        best = [cited.best_sentence for cited in answer.citations]
+        assert len(best) > 1
+        assert len({one.sid for one in best if one}) == len([one for one in best if one])
 
 
 @proves("result.best-sentence")

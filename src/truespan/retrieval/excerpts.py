@@ -7,6 +7,7 @@ the matching sentences up to a length. bench/RESULTS.md compares excerpts with s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ class SentenceWords(Struct, frozen=True):
     end: int
     words: frozenset[str]
 
+
+_NO_SENTENCES: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 Run: TypeAlias = Sequence[SentenceWords]
 """Consecutive sentences of a passage, without a heading between them."""
@@ -57,11 +60,14 @@ def count_unmatched(passages: Sequence[Sequence[Run]]) -> int:
 
 
 def choose_excerpts(
-    passages: Sequence[Sequence[Run]], rarity: Mapping[str, float]
+    passages: Sequence[Sequence[Run]],
+    rarity: Mapping[str, float],
+    sentences: Mapping[int, tuple[int, int]] = _NO_SENTENCES,
 ) -> Iterator[Excerpt]:
     """Yield the best excerpt of each passage, the best first; weak ones are left out.
 
-    Passages are ordered by rank. `rarity` has all words of the query that sentences have.
+    Passages are ordered by rank. `rarity` has all words of the query that sentences have. The
+    excerpt of a passage contains its best of the `sentences`, by its run and its number there.
     """
     total = sum(rarity.values())
     best: list[Excerpt] = []
@@ -70,7 +76,7 @@ def choose_excerpts(
             (round(share / total, 6), -length, -place, -first, last)
             for place, run in enumerate(runs)
             for first, last, share, length in _windows(run, rarity)
-            if share
+            if share and _contains(place, first, last, sentences.get(number))
         ]
         if windows:
             # Of equal windows the first.
@@ -79,6 +85,11 @@ def choose_excerpts(
             best.append(Excerpt(share - RANK_PENALTY * number, number, -place, *ends))
     best.sort(key=lambda excerpt: -excerpt.score)
     yield from (excerpt for excerpt in best if excerpt.score >= MIN_SHARE * best[0].score)
+
+
+def _contains(run: int, first: int, last: int, sentence: tuple[int, int] | None) -> bool:
+    """Return whether a window contains the best sentence of its passage, if that has one."""
+    return sentence is None or (sentence[0] == run and first <= sentence[1] <= last)
 
 
 def grow(run: Run, first: int, last: int) -> tuple[int, int]:

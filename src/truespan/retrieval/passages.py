@@ -34,8 +34,6 @@ from truespan.types.text import (
     NamedPlace,
     PlacedSentence,
     SentencePlace,
-    fold_name,
-    fold_names,
     is_exact,
     join_locations,
     locate_sentences,
@@ -186,23 +184,17 @@ class PassageFitter(Struct, frozen=True):
         The sentence is chosen by words if any match, otherwise by similarity. Text that cannot be
         verified is not marked.
         """
-        from truespan.retrieval.best_sentence import spoken_in
+        from truespan.retrieval.best_sentence import choose_sentence
 
         words = self._searched_words() if self._compares_words else None
         inside = [self._sentences_in(part) for part in parts]
         chosen: dict[int, Visible] = {}
         unmatched: list[int] = []
-        everything = [
-            (sentence.text, spoken_in(part))
-            for part, sentences in zip(parts, inside, strict=True)
-            for sentence in sentences
-        ]
-        scores = iter(words.score(everything) if words else ())
         for place, sentences in enumerate(inside):
-            scored = [(next(scores, 0.0), sentence) for sentence in sentences]
-            best = max((score for score, _ in scored), default=0.0)
-            if best:
-                chosen[place] = next(sentence for score, sentence in scored if score == best)
+            spans = [_span_in(parts[place], sentence) for sentence in sentences]
+            best = choose_sentence(words, parts[place], spans) if words else None
+            if best is not None:
+                chosen[place] = sentences[best]
             elif sentences and self.attempt.mode is not Mode.KEYWORD:
                 unmatched.append(place)
         if unmatched:
@@ -234,14 +226,14 @@ class PassageFitter(Struct, frozen=True):
         return SearchedWords(self.attempt.query or "", self.attempt.fetched.words)
 
     def _sentences_in(self, part: Visible) -> list[Visible]:
-        """Return the whole sentences of a passage, without headings if there are others."""
+        """Return the sentences of a passage, without headings if there are others."""
         stretch = self._read(part, 0)
         if stretch is None:
             return []
         found = [
             _sentence_part(part, stretch, [sentence])
             for sentence in stretch.sentences
-            if part.start <= sentence.start and sentence.end <= part.end
+            if part.start < sentence.end and sentence.start < part.end
         ]
         return [one for one in found if not _is_heading(one)] or found
 
@@ -252,10 +244,12 @@ class PassageFitter(Struct, frozen=True):
 
         A passage that cannot be read stays whole.
         """
-        from truespan.retrieval.best_sentence import spoken_in
+        from truespan.retrieval.best_sentence import choose_sentence, spoken_in
         from truespan.retrieval.excerpts import SentenceWords, choose_excerpts, count_unmatched
 
-        divided = [self._divide(part) for part in chosen]
+        # A sentence that overlapping passages share belongs to the better one.
+        seen: set[tuple[int, int]] = set()
+        divided = [one for part in chosen if (one := self._divide(part, seen)).runs]
         every = [one for part in divided for run in part.runs for one in run]
         found = [frozenset[str]()] * len(every)
         words = self._searched_words()
@@ -266,16 +260,26 @@ class PassageFitter(Struct, frozen=True):
             [[SentenceWords(one.start, one.end, next(rest)) for one in run] for run in part.runs]
             for part in divided
         ]
+        best: dict[int, tuple[int, int]] = {}
+        for number, part in enumerate(divided if self._compares_words else ()):
+            places = [(run, at) for run, own in enumerate(part.runs) for at in range(len(own))]
+            spans = [_span_in(part.part, part.runs[run][at]) for run, at in places]
+            at = choose_sentence(words, part.part, spans)
+            if at is not None:
+                best[number] = places[at]
         nearest = (
             self._nearest_excerpt(number, divided[number], passages[number])
             for number in range(count_unmatched(passages))
         )
         kept: list[Visible] = []
         covered, dropped = CoveredText(), 0
-        for excerpt in chain(nearest, choose_excerpts(passages, words.rarities(found))):
+        for excerpt in chain(nearest, choose_excerpts(passages, words.rarities(found), best)):
             if len(kept) == k:
                 break
             part = divided[excerpt.passage].join(excerpt)
+            if (at := best.get(excerpt.passage)) is not None and part.first_sid != part.last_sid:
+                sentence = divided[excerpt.passage].runs[at[0]][at[1]]
+                part = replace(part, best_sentence=_place_of(sentence))
             # The description of a figure is not part of the text of its document.
             is_text = part.kind is ChunkKind.TEXT
             if is_text and not covered.uncovered(part.document, part.start, part.end):
@@ -288,21 +292,27 @@ class PassageFitter(Struct, frozen=True):
                 dropped += 1
         return kept, dropped
 
-    def _divide(self, part: Visible) -> Divided:
-        """Return a passage with its sentences, divided at headings and ends of chapters."""
+    def _divide(self, part: Visible, seen: set[tuple[int, int]]) -> Divided:
+        """Return a passage with its sentences, divided at headings, at ends of chapters and where
+        sentences were seen in another passage."""
         stretch = self._read(part, 0)
         if stretch is None:
             return Divided(part, None, [[part]])
         runs: list[list[Visible]] = [[]]
+        before = set(seen)
         for sentence in stretch.sentences:
             one = _sentence_part(part, stretch, [sentence])
-            if _is_heading(one) or not self._admits(sentence, part):
+            is_seen = (part.document, sentence.sid) in seen
+            seen.add((part.document, sentence.sid))
+            if is_seen or _is_heading(one) or not self._admits(sentence, part):
                 runs.append([])
             elif runs[-1] and runs[-1][-1].chapter != one.chapter:
                 runs.append([one])
             else:
                 runs[-1].append(one)
-        return Divided(part, stretch, [run for run in runs if run] or [[part]])
+        found = [run for run in runs if run]
+        has_own = any((part.document, one.sid) not in before for one in stretch.sentences)
+        return Divided(part, stretch, found or ([[part]] if has_own else []))
 
     def _nearest_excerpt(self, number: int, divided: Divided, runs: Sequence[Run]) -> Excerpt:
         """Return the excerpt around the sentence of a passage that is most similar to the query."""
@@ -579,8 +589,9 @@ def _place_of(sentence: Visible | None) -> SentencePlace | None:
 
 def _is_heading(part: Visible) -> bool:
     """Return whether a sentence is the heading of its chapter or section, or the title."""
-    names = fold_names((part.title, part.chapter, part.section))
-    return fold_name(" ".join(part.text.split())) in names
+    from truespan.retrieval.best_sentence import is_heading
+
+    return is_heading(part.text, part.title, part.chapter, part.section)
 
 
 def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[str]:
@@ -600,5 +611,10 @@ def _match(part: Visible, sentence: Visible | None, words: SearchedWords | None)
     marked = tuple(islice(spans, MAX_WORDS))
     if sentence is None:
         return Match(words=marked)
-    start, end = sentence.start - part.start, sentence.end - part.start
-    return Match(sentence.first_sid, start, end, marked)
+    return Match(sentence.first_sid, *_span_in(part, sentence), marked)
+
+
+def _span_in(part: Visible, sentence: Visible) -> tuple[int, int]:
+    """Return the span in the text of a passage of a sentence that may begin before it."""
+    end = min(sentence.end, part.end) - part.start
+    return max(sentence.start - part.start, 0), end

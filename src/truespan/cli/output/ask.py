@@ -168,17 +168,21 @@ def print_bundle(bundle: ContextBundle) -> None:
 def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words]:
     """Return what is printed of a passage, and the spans of the words that the search marked.
 
-    Of prose, unless `full`, that is the sentence with most of the words, one before and one after.
+    Unless `full`, that is the sentence or row with most of the words, one before and one after, and
+    the header of a table. Code is printed whole.
     """
     from truespan.text.sentences import sentence_spans
     from truespan.words.searched import SearchedWords
 
     text, match = passage.text, passage.match
     words = match.words if match else ()
-    if full or BAR.search(text) or _INDENTED.search(text):
+    is_table = BAR.search(text) is not None
+    if full or (_INDENTED.search(text) and not is_table):
         return text, words
     language = passage.text_language or passage.language or "en"
-    spans = sentence_spans(text, language)
+    spans = [*sentence_spans(text, language)]
+    if is_table:
+        spans = [found.span() for found in re.finditer(r".+", text)]
     if match and match.start is not None:
         best = max(sum(start <= match.start for start, _ in spans) - 1, 0)
     else:
@@ -189,9 +193,18 @@ def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words
     start, end = shown[0][0], shown[-1][1]
     before = "" if shown[0] == spans[0] else "… "
     after = "" if shown[-1] == spans[-1] else " …"
+    header = _header_of(text, start) if is_table else ""
+    before = f"{header}\n{before}" if header else before
     moved = len(before) - start
     inside = tuple((a + moved, b + moved) for a, b in words if start <= a and b <= end)
     return before + text[start:end] + after, inside
+
+
+def _header_of(text: str, start: int) -> str:
+    """Return the first row of the table that is shown from `start` on; blank if shown itself."""
+    first = text.rfind("\n\n", 0, start) + 2 if "\n\n" in text[:start] else 0
+    header = text[first:start].split("\n")[0]
+    return header if BAR.search(header) else ""
 
 
 def _print_passages(
