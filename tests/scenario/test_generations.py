@@ -204,12 +204,43 @@ def test_an_alias_moves_with_update_alias_and_not_without(lib: LibraryFixture) -
 
     assert world.ingest(source).generation is None
     assert lib.scope(world).generation.number == 1
+    lib.write("world/tower.md", TOWER + "It was rebuilt.")
     report = world.ingest(source, update_alias=True)
     assert report.generation == lib.scope(world).generation.number == 2
     named = world.ingest(source, domain_key="towers", update_alias=True)
     assert named.generation == 3
     assert [(one.key, one.generation) for one in lib.library.domains()] == [("towers", 3)]
     assert lib.scope(world).generation.number == 2
+
+
+@proves("generation.alias-moves-on-request")
+def test_update_alias_builds_no_generation_of_unchanged_documents(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    source = lib.folder / "files" / "world" / "ferry.md"
+
+    report = world.ingest(source, update_alias=True)
+
+    assert (report.generation, report.unchanged) == (None, 1)
+    assert report.warnings == ["Nothing changed, so generation 1 stays in use."]
+    assert [record.generation.number for record in world.generations.list()] == [1]
+
+
+@proves("generation.alias-moves-on-request")
+def test_update_alias_names_generations_that_are_not_in_use(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    warnings = []
+    for edit in range(4):
+        source = lib.write("world/tower.md", f"{TOWER} {edit}")
+        warnings.append(world.ingest(source, update_alias=True).warnings)
+
+    # The generation before is kept for a rollback.
+    assert warnings[0] == []
+    said = ["generation 1.", "generation 1, 2.", "generation 1, 2, 3."]
+    for [warning], numbers in zip(warnings[1:], said, strict=True):
+        assert numbers in warning
+        assert "'truespan remove-generation 1 -w world'" in warning
+    world.generations.remove(1)
+    assert world.generations.rollback().generation == 4
 
 
 @proves("generation.golden-queries-first")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import PurePath
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from msgspec.structs import replace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from truespan.ingest.plan import DryRun
     from truespan.ingest.report import IngestReport, Progress
     from truespan.ingest.requests import IngestRequest
+    from truespan.types.document import GenerationRecord
 
     OnProgress = Callable[[Progress], None]
     Paths = str | PurePath | Sequence[str | PurePath]
@@ -153,13 +155,20 @@ class WorldIngestion:
         if update_alias and report.failures:
             report.warnings.append("The alias was not moved, because documents failed.")
         elif update_alias:
-            try:
-                promotion = self._generations.rotate(
-                    domain=domain, golden=queries, before=before, on_progress=on_progress
-                )
-            except PromotionRefused as refusal:
-                raise _explain_refusal(refusal, domain, report) from None
-            report.generation = promotion.generation
+            current = None
+            if golden is None and not report.changed:
+                current = _find_complete(self._generations.list(), domain)
+            if current is not None:
+                report.warnings.append(f"Nothing changed, so generation {current} stays in use.")
+            else:
+                try:
+                    promotion = self._generations.rotate(
+                        domain=domain, golden=queries, before=before, on_progress=on_progress
+                    )
+                except PromotionRefused as refusal:
+                    raise _explain_refusal(refusal, domain, report) from None
+                report.generation = promotion.generation
+            report.warnings += self._name_unused_generations()
         return report
 
     @overload
@@ -530,6 +539,24 @@ class WorldIngestion:
         submit_job(self.access.components, self.access.record().id, job)
         return job
 
+    def _name_unused_generations(self) -> Iterator[str]:
+        """Yield a sentence about generations that no alias names, or would after a rollback."""
+        records, store = self._generations.list(), self.access.components.store
+        aliases = [None, *(domain for record in records for domain in record.domains)]
+        scope = self.access.writable_scope()
+        kept = {store.previous_generation(scope, domain) for domain in aliases}
+        unused = [
+            record.generation.number
+            for record in records
+            if not (record.is_default or record.domains or record.generation.number in kept)
+        ]
+        if unused:
+            yield (
+                f"Not in use, and embedded for each new document: generation "
+                f"{', '.join(map(str, unused))}. 'truespan remove-generation {unused[0]} -w "
+                f"{quote(self.access.record().name)}' removes one."
+            )
+
     def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
         """Return the access to a domain of this world; a new domain starts from this target."""
         if domain is None:
@@ -572,6 +599,19 @@ def sample_book() -> Upload:
     from importlib.resources import files
 
     return Upload(SAMPLE_NAME, files("truespan.ingest").joinpath(SAMPLE_NAME).read_bytes())
+
+
+def _find_complete(records: Sequence[GenerationRecord], domain: str | None) -> int | None:
+    """Return the number of the generation that an alias names, if it is complete."""
+    return next(
+        (
+            record.generation.number
+            for record in records
+            if record.complete
+            and (record.is_default if domain is None else domain in record.domains)
+        ),
+        None,
+    )
 
 
 def _explain_refusal(

@@ -198,6 +198,11 @@ class IngestReport(Struct):
     generation: int | None = None
     """The generation that an alias was moved to, if `update_alias` was set."""
 
+    @property
+    def changed(self) -> bool:
+        """Whether a document was added, changed, labelled anew, moved or removed."""
+        return bool(self.ingested or self.relabelled or self.moved or self.removed or self.resumed)
+
     def __repr__(self) -> str:
         """Return one line for each field with a value, and the counts."""
         counts = ("unchanged", "chunks", "embedded")
