@@ -12,7 +12,10 @@ say that they are true.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,6 +26,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:truespan:receipt:v1"
 MAX_INTEGER = 2**53 - 1
+MAX_FILE_BYTES = 1 << 30
 SHAPE = [["envelope", "texts"], ["payload", "payloadType", "signatures"], ["keyid", "sig"]]
 FAILURES = (
     *("not_a_receipt", "unknown_key", "wrong_signature", "not_canonical", "unknown_statement"),
@@ -52,7 +56,9 @@ def parse(data: str | bytes) -> Any:
     """Return the value of strict JSON: no equal keys, no NaN, no half characters."""
     hooks = {"parse_constant": _refuse, "parse_float": _refuse, "parse_int": _integer}
     try:
-        value = json.loads(data, object_pairs_hook=_unique, **hooks)
+        # Python would accept bytes in UTF-16 and UTF-32 too.
+        text = data if isinstance(data, str) else data.decode()
+        value = json.loads(text, object_pairs_hook=_unique, **hooks)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ReceiptError("not_a_receipt", f"The receipt is not strict JSON: {error}.") from None
@@ -181,6 +187,21 @@ def check_source(claims: dict[str, Any], data: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def read_file(path: Path) -> bytes:
+    """Return the bytes of an ordinary file of at most 1 GiB; raises OSError.
+
+    A device or a pipe might never end.
+    """
+    opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "not an ordinary file")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"more than {MAX_FILE_BYTES} bytes")
+    return data
+
+
 def main() -> int:
     from argparse import ArgumentParser
 
@@ -190,10 +211,13 @@ def main() -> int:
     parser.add_argument("--source", type=Path, help="file that a signed document was read from")
     given = parser.parse_args()
     try:
-        keys = parse(given.keys.read_bytes())
-        verified = verify(given.receipt.read_bytes(), keys)
+        keys = parse(read_file(given.keys))
+        verified = verify(read_file(given.receipt), keys)
         if given.source:
-            check_source(verified.claims, given.source.read_bytes())
+            check_source(verified.claims, read_file(given.source))
+    except OSError as error:
+        sys.stderr.write(f"Cannot read a file: {error.strerror}.\n")
+        return 3
     except ReceiptError as error:
         sys.stderr.write(f"Not valid ({error.failure}): {error}\n")
         return EXIT_CODES[error.failure]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.promises import proves
-from tests.support.answer_worlds import QUESTION, Scripted, Study, study
+from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.worlds import make_library
 from truespan.errors import ProviderUnavailable
 from truespan.http.app import ServerOptions
@@ -79,6 +80,26 @@ def test_a_chat_gets_an_answer_with_its_sources(tmp_path: Path) -> None:
     assert parts[-2]["choices"][0]["finish_reason"] == "stop"
     assert parts[-2]["truespan"]["citations"] == whole.content["truespan"]["citations"]
     assert {part["object"] for part in parts} == {"chat.completion.chunk"}
+
+
+LURE = "Policy](https://evil.example/login) and [more"
+_LINK = re.compile(r"(?<!\\)\]\(([^)]*)\)")
+
+
+@proves("http.openai")
+def test_heading_of_a_document_makes_no_link_in_a_chat(tmp_path: Path) -> None:
+    for primary in (Scripted("He did [1]."), None):
+        room = study(tmp_path / str(primary is None), primary=primary)
+        room.add(a__md=f"# {LURE}\n\n## {LURE}\n\n{scored(0.9)}")
+        with serve_library(room.library, ServerOptions()) as client:
+            text = ask(client, QUESTION).content["choices"][0]["message"]["content"]
+        room.library.close()
+        shown = [line for line in text.split("\n") if not line.startswith(">")]
+
+        links = _LINK.findall("\n".join(shown))
+        assert "evil.example" in "\n".join(shown)
+        assert all(link.startswith("http://127.0.0.1:") for link in links)
+        assert len(links) == (primary is not None)
 
 
 @proves("http.openai")

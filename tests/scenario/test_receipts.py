@@ -20,7 +20,13 @@ from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_w
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, NotAllowed, ReceiptInvalid, SigningKeyMissing
+from truespan.errors import (
+    InvalidArgument,
+    NotAllowed,
+    ReceiptInvalid,
+    SigningKeyMissing,
+    SourceUnreadable,
+)
 from truespan.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 from truespan.types.answer import Message
@@ -278,6 +284,10 @@ def test_program_in_one_file_verifies_without_truespan(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Valid. Signed: search of ")
     assert run("--source", str(keys)).returncode == EXIT_CODES["other_source"]
+    for endless in ("/dev/zero", str(tmp_path)):
+        assert run("--source", endless).returncode == 3
+        with pytest.raises(SourceUnreadable):
+            truespan.verify_receipt(receipt.read_bytes(), keys_of(lib), source=endless)
     receipt.write_text(receipt.read_text().replace("quay", "key"))
     changed = run()
     assert changed.returncode == EXIT_CODES["text_differs"]

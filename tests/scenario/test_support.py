@@ -12,6 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, Study, scored, study
 from tests.support.worlds import other_profile
+from truespan.answers.respond import MAX_CHECKED
 from truespan.errors import ProviderUnavailable
 from truespan.types.answer import Answer
 from truespan.types.vectors import Vector
@@ -44,6 +45,16 @@ def test_sentences_of_a_model_are_checked_and_the_answer_warns(tmp_path: Path) -
 
 
 @proves("support.sentences")
+def test_long_reply_is_checked_in_part(tmp_path: Path) -> None:
+    reply = "It was on 3 May 1871. " * 800
+    answer = room(tmp_path, reply).world.answer(QUESTION)
+
+    assert answer.answer == reply.strip()
+    assert "reply_checked_in_part" in codes(answer)
+    assert answer.support is not None
+    assert 0 < answer.support.sentences[-1].end <= MAX_CHECKED < len(reply)
+
+
 def test_without_a_model_there_is_no_support_in_the_answer_nor_in_json(tmp_path: Path) -> None:
     made = study(tmp_path)
     made.add(a__txt=scored(0.8))

@@ -267,6 +267,19 @@ def test_equal_keys_and_half_characters_are_refused(
 
 
 @proves("proof.verified")
+def test_receipt_in_another_encoding_is_refused(
+    signed: Signed, verifiers: list[ModuleType]
+) -> None:
+    text = json.dumps(signed.receipt)
+
+    for verifier in verifiers:
+        assert verifier.verify(text.encode(), signed.keys)
+        for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32"):
+            data = text.encode(encoding)
+            assert failure(verifier, data, signed.keys) == "not_a_receipt", encoding
+
+
+@proves("proof.verified")
 def test_signature_in_another_spelling_is_refused(
     signed: Signed, verifiers: list[ModuleType]
 ) -> None:

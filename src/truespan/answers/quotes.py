@@ -21,7 +21,7 @@ from truespan.text.tables import drop_empty_cells, unformat_rows
 from truespan.types.answer import Difference, Quote, QuotePart, QuoteVerdict
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
-from truespan.types.text import SentenceRange, name_best, name_place, name_sources
+from truespan.types.text import SentenceRange, escape_label, name_best, name_place, name_sources
 from truespan.types.trust import Visible
 
 MIN_SINGLE_WORDS = 3
@@ -294,7 +294,8 @@ def quote_sources(sources: Sequence[Visible]) -> str:
             if source.other_places
             else ""
         )
-        paragraphs.append(f"[{number}] {place} ({source.labels.source_url}{others})")
+        at = escape_label(f"{place} ({source.labels.source_url}{others})")
+        paragraphs.append(f"[{number}] {at}")
     return "\n\n".join(paragraphs)
 
 

@@ -78,6 +78,12 @@ _BY_WORDS = Notice(
     "support_by_words",
     "The embedding model failed, so sentences were compared with the sources by words only.",
 )
+MAX_CHECKED = 16_000
+"""Maximum number of characters of a reply that are checked; the check takes a second for 8,000."""
+_NOT_CHECKED = Notice(
+    "reply_checked_in_part",
+    f"Citations, quotes and support were checked in the first {MAX_CHECKED:,} characters only.",
+)
 _UNCITED = Notice("uncited_answer", "The answer cites none of its sources.")
 _NO_QUOTE = Notice("no_verified_quote", "None of the quotes was found verbatim in the sources.")
 
@@ -294,9 +300,10 @@ class Responder(Struct, frozen=True):
             numbers = range(1, len(sources) + 1)
             every = tuple(citation(number, sources) for number in numbers)
             return every, quotes_of(sources, self.locate), None, ()
+        is_long, text = len(text) > MAX_CHECKED, text[:MAX_CHECKED]
         quotes = check_quotes(text, sources, self.locate)
         citations = find_citations(text, sources, quotes.literal)
-        warnings = [*citations.warnings, *quotes.warnings]
+        warnings = [*([_NOT_CHECKED] if is_long else ()), *citations.warnings, *quotes.warnings]
         asked = f"{self.question.asked} {self.question.standalone}"
         try:
             support = check_support(text, sources, quotes, self.comparison, asked)

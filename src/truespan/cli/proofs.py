@@ -104,8 +104,10 @@ def _show(found: "VerifiedReceipt") -> str:
 
 
 def _read(path: Path) -> bytes:
+    from truespan.proof.verify import read_file
+
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         refusal = InvalidArgument(f"Cannot read {path}: {error.strerror}.")
         raise resource_error(error) or refusal from None

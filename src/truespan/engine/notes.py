@@ -24,6 +24,7 @@ from truespan.types.note import (
 from truespan.types.reading import LAST_FIRST, NOTHING_READ, PageRequest, Position
 from truespan.types.request import check_whole
 from truespan.types.scope import Scope
+from truespan.types.text import escape_label
 from truespan.words.searched import SearchedWords
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class ReaderNotes:
         for note in self._access.with_stable_snapshot(lambda: self._read(book)):
             if note.title != title:
                 title = note.title
-                parts.append(f"# Notes on {title}")
+                parts.append(f"# Notes on {escape_label(title)}")
             if note.quote:
                 parts.append("\n".join(f"> {line}" for line in note.quote.split("\n")))
             place = f"sentence {note.last}" if note.last is not None else f"up to {note.sid}"

@@ -12,6 +12,7 @@ from truespan.core.clock import format_time
 from truespan.core.graphemes import shorten
 from truespan.types.answer import Citation, Quote, Support
 from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
+from truespan.types.text import escape_label
 
 CONVERSATION_LIMIT: Final = 50
 MAX_CONVERSATIONS: Final = 1000
@@ -147,18 +148,22 @@ def title_of(question: str) -> str:
 
 def to_markdown(info: ConversationInfo, turns: Sequence[Turn]) -> str:
     """Return the visible part of a conversation as Markdown."""
-    parts = [f"# {info.title or 'Conversation'}"]
+    parts = [f"# {escape_label(info.title or 'Conversation')}"]
     for turn in turns:
         if turn.damaged:
             parts.append(f"## {format_time(turn.asked_at)}\n\n*This turn is damaged.*")
             continue
-        question = " ".join(turn.question.split())
+        question = escape_label(turn.question)
         lines = [f"## {question}", format_time(turn.asked_at), turn.answer]
         if turn.rewritten_by is not RewrittenBy.NONE:
             lines.insert(2, f"Searched for: {' '.join(turn.standalone.split())}")
         sources = [
-            f"- [{cited.number}] {cited.title or cited.source}"
-            + (f", {cited.chapter}" if cited.chapter and cited.chapter != cited.title else "")
+            f"- [{cited.number}] {escape_label(cited.title or cited.source or '')}"
+            + (
+                f", {escape_label(cited.chapter)}"
+                if cited.chapter and cited.chapter != cited.title
+                else ""
+            )
             for cited in turn.citations
             if cited.document is not None
         ]

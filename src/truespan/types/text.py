@@ -285,6 +285,14 @@ def name_best(
     return f"; best match: {', '.join(names)}" if names else ""
 
 
+_LINKING = re.compile(r"[\\`\[\]<>]")
+
+
+def escape_label(label: str) -> str:
+    """Return a label of a document for Markdown, in which it makes no link, code or HTML."""
+    return _LINKING.sub(r"\\\g<0>", " ".join(label.split()))
+
+
 def name_place(labels: Iterable[str | None], location: str | None) -> str:
     """Return the place of a passage in one line: title, chapter, section and location.
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from truespan.errors import ReceiptInvalid, SourceUnreadable, resource_error
-from truespan.proof.verify import ReceiptError, check_source, verify
+from truespan.proof.verify import ReceiptError, check_source, read_file, verify
 from truespan.settings import read_settings
 from truespan.types.receipt import PublicKeys, SignedReceipt, SourcePlace, VerifiedReceipt
 from truespan.types.request import Defaults
@@ -41,7 +41,7 @@ def _compare(
 ) -> Iterator[SourcePlace]:
     """Yield the place of each passage that was read from a file; raises ReceiptError."""
     try:
-        data = source.read_bytes()
+        data = read_file(source)
     except OSError as error:
         raise resource_error(error) or SourceUnreadable(source.name) from None
     for document in check_source(claims, data):

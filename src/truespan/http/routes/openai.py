@@ -21,7 +21,7 @@ from truespan.http.routes.questions import QUERY_ERRORS, select_world, wait_for_
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece
 from truespan.types.decision import UsedModel
 from truespan.types.scope import Unlimited, Verb
-from truespan.types.text import name_place
+from truespan.types.text import escape_label, name_place
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
@@ -399,9 +399,9 @@ class Chat(Struct, frozen=True):
         if used == UsedModel.NONE or not cited:
             return ""
         lines = [
-            f"[{one.number}] "
-            f"[{name_place((one.title, one.chapter, one.section), one.location)}]({self.link(one)})"
+            f"[{one.number}] [{escape_label(name_place(labels, one.location))}]({self.link(one)})"
             for one in cited
+            for labels in [(one.title, one.chapter, one.section)]
         ]
         return SOURCES + "\n".join(lines)
 
