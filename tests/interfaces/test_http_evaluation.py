@@ -163,3 +163,19 @@ def test_evaluation_needs_permission_to_read_the_world(lib: LibraryFixture, clie
     elsewhere = tokens.create("t", worlds="empty")[1].reveal()
     hidden = client.json("POST", EVALUATE, {"golden": GOLDEN}, token=elsewhere)
     assert hidden.content["code"] == "world_not_found"
+
+
+def test_phrases_that_no_document_contains_are_named(lib: LibraryFixture, client: Client) -> None:
+    phrases = ["at half past nine", "on a red cord"]
+    golden = json.dumps({"query": "Where is the heron?", "phrases": phrases, "top_k": 1})
+    world = lib.library.world("w")
+
+    [notice] = world.evaluation.run(golden.encode()).warnings
+    told = evaluated(client, golden=golden)["evaluations"][0]["warnings"]
+
+    assert notice.code == "golden_phrase_absent"
+    assert notice.message == 'No document contains "at half past nine", "on a red cord".'
+    assert told == [msgspec.to_builtins(notice)]
+    # Whoever reads is told nothing about what lies ahead.
+    assert evaluated(client, golden=golden, reader="ada")["evaluations"][0]["warnings"] == []
+    assert world.evaluation.run(GOLDEN.encode()).warnings == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import combinations, islice
 from pathlib import PurePath
@@ -11,10 +12,11 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.core.graphemes import shorten
 from truespan.engine.access import WorldPart
 from truespan.engine.answering import decide_query
 from truespan.engine.reader import Reader
-from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
+from truespan.errors import InvalidArgument, NotAllowed, ServiceError, StoreDamaged, TruespanError
 from truespan.evaluation.calibrate import (
     WEIGHTS,
     CalibrationReport,
@@ -85,9 +87,12 @@ class _Run(Struct, frozen=True):
     name: str
     steps: Iterator[QueryResult]
     warnings: tuple[Notice, ...]
+    find_absent: Callable[[Sequence[QueryResult]], Iterator[Notice]]
 
     def finish(self, results: Iterable[QueryResult]) -> Evaluation:
-        return replace(summarize(self.name, tuple(results)), warnings=self.warnings)
+        asked = tuple(results)
+        warnings = (*self.warnings, *self.find_absent(asked))
+        return replace(summarize(self.name, asked), warnings=warnings)
 
 
 class WorldEvaluation(WorldPart, frozen=True):
@@ -386,7 +391,28 @@ class WorldEvaluation(WorldPart, frozen=True):
         label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
         label += "".join(f", without {part}" for part in sorted(components.without))
         is_approximate = components.index.approximate(scope)
-        return _Run(name or label, steps, (APPROXIMATE,) if is_approximate else ())
+        # What a reader has not read is left out of the queries, and is not to be told.
+        find_absent = partial(self._find_absent, scope, queries if reader is None else ())
+        return _Run(name or label, steps, (APPROXIMATE,) if is_approximate else (), find_absent)
+
+    def _find_absent(
+        self, scope: Scope, queries: Sequence[GoldenQuery], results: Sequence[QueryResult]
+    ) -> Iterator[Notice]:
+        """Yield a notice about the phrases that were not found because no document has them."""
+        missed = {result.id for result in results if result.phrase_rank is None}
+        phrases = (phrase for query in queries if query.id in missed for phrase in query.phrases)
+        absent = {normalize_text(phrase): phrase for phrase in phrases}
+        store = self._access.components.store
+        for document in store.documents(scope) if absent else ():
+            # A damaged document is reported elsewhere, and its text is not known.
+            with suppress(StoreDamaged):
+                text = normalize_text(store.canonical_text(scope, document.number))
+                absent = {plain: phrase for plain, phrase in absent.items() if plain not in text}
+            if not absent:
+                return
+        if absent:
+            named = ", ".join(f'"{shorten(phrase, 80, "…")}"' for phrase in absent.values())
+            yield Notice("golden_phrase_absent", f"No document contains {named}.")
 
     def _scope(self) -> Scope:
         access = self._access
