@@ -14,7 +14,7 @@ from tests.support.pptx_maker import pptx, shape, title
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
 from tests.support.sheet_maker import rows, sheet, xlsx
-from tests.support.worlds import LibraryFixture, make_library, query
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.integrations import search as citable_search
@@ -275,7 +275,7 @@ def test_stored_chunk_of_a_reader_names_its_best_sentence(tmp_path: Path, mode: 
 def test_passage_without_stored_sentences_names_none(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = with_file(lib, "deck.pptx")
-    query(lib.store, "DELETE FROM sentences")
+    lib.sql("DELETE FROM sentences")
 
     [passage] = world.search("what about ferries", top_k=1).passages
 
@@ -291,7 +291,7 @@ def test_passage_without_stored_sentences_names_none(tmp_path: Path) -> None:
 def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -> None:
     lib = make_library(tmp_path)
     world = with_file(lib, "deck.pptx")
-    query(lib.store, damage)
+    lib.sql(damage)
 
     found = world.search("what about ferries", top_k=1)
 
