@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
-from tests.support.damage import KINDS
+from tests.support.damage import KINDS, is_text_lost
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, PreparedLibrary, make_library
 from truespan.engine.world import World
@@ -115,12 +115,18 @@ def test_mixed_damage_is_found_and_repaired_to_fresh_results(
     chosen = rng.sample(mendable, rng.randrange(2, 7))
     for kind in chosen:
         KINDS[kind].plant(lib, world, rng)
+    is_lost = is_text_lost(lib)
 
     # If both a stored vector and its point are wrong, only the model can tell.
     plan = lib.library.doctor(embed_sample=1000)
     treatment = lib.library.apply_plan(plan)
 
     assert counts(plan)
+    if is_lost:
+        assert Finding.LOST_TEXT in counts(plan)
+        assert set(counts(treatment.left)) == {Finding.QUARANTINED, Finding.LOST_DOCUMENT}
+        world.ingest(str(lib.folder / "files" / "world"))
+        treatment = lib.library.apply_plan(lib.library.doctor())
     assert counts(treatment.left) == {}, chosen
     assert shown(world) == fresh, chosen
 

@@ -15,7 +15,7 @@ from tests.support.worlds import LibraryFixture, other_profile, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, Point
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, hash_text
 from truespan.types.scope import OWNER, Generation, Scope
 from truespan.types.vectors import Vector
 
@@ -207,6 +207,20 @@ def _with(value: float) -> Callable[[Vector, random.Random], Vector]:
 
 def vector_of_other_model(vector: Vector, rng: random.Random) -> Vector:
     return vector_of(f"of another model {rng.random()}", len(vector) // 4)
+
+
+def is_text_lost(lib: LibraryFixture) -> bool:
+    """Return whether both copies of a chunk's text are damaged: its own and the document's."""
+    copies = lib.sql(
+        """SELECT s.text_hash, c.text, substr(t.text, s.start + 1, s.finish - s.start)
+           FROM states s JOIN texts t ON t.revision = s.revision
+           LEFT JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+             AND c.position = s.position"""
+    )
+    return any(
+        all(copy is None or hash_text(copy) != text_hash for copy in texts)
+        for text_hash, *texts in copies
+    )
 
 
 ZERO = packed([0.0] * 64)
