@@ -27,6 +27,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.maintenance.delete import digest_of
+from truespan.maintenance.doctor.plan import Finding
 from truespan.types.answer import Message
 from truespan.types.conversation import ConversationRules
 from truespan.types.decision import RewrittenBy
@@ -607,6 +608,8 @@ def test_a_damaged_turn_is_named_and_never_used(tmp_path: Path) -> None:
     assert [turn.damaged for turn in turns] == [True, False]
     assert (turns[0].question, turns[0].answer, turns[0].citations) == ("", "", ())
     assert talk.info().damaged
+    [damage] = made.lib.library.doctor().all_items()
+    assert (damage.finding, damage.subject) == (Finding.DAMAGED_CONVERSATION, talk.id)
     [listed] = made.world.conversations()
     assert (listed.damaged, listed.turns, listed.title) == (True, 2, "")
 
@@ -624,6 +627,8 @@ def test_a_damaged_conversation_can_only_be_deleted(tmp_path: Path) -> None:
     talk = made.world.conversation()
     talk.ask(FIRST)
     spoil(made, "UPDATE conversations SET created_at = created_at + 1")
+    [damage] = made.lib.library.doctor().all_items()
+    assert (damage.finding, damage.subject) == (Finding.DAMAGED_CONVERSATION, talk.id)
 
     again = made.world.conversation(talk.id)
     for attempt in (again.turns, again.info, again.export, lambda: again.ask("Why?")):

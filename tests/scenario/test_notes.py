@@ -12,6 +12,7 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
+from truespan.maintenance.doctor.plan import Finding
 from truespan.types.bundle import ContextBundle
 from truespan.types.ids import WorldId
 from truespan.types.note import FoundNote
@@ -163,6 +164,28 @@ def test_damaged_note_is_named_without_its_text(lib: LibraryFixture) -> None:
     [note] = reader.notes()
     assert note.damaged
     assert (note.text, note.quote, note.first) == ("", "", None)
+
+
+@proves("index.scrub")
+def test_doctor_counts_damaged_notes_and_positions(lib: LibraryFixture) -> None:
+    world, other = write(lib, BOOK), write(lib, BOOK, "other")
+    kept = [reader_at(each, 3).add_note(f"Note {n}") for each in (world, other) for n in (1, 2)]
+    assert lib.library.doctor().healthy
+
+    lib.sql("UPDATE notes SET content = replace(content, 'Note', 'Nota') WHERE id = ?", kept[0].id)
+    lib.sql("UPDATE positions SET sid = 2 WHERE document = 1")
+    plan = lib.library.doctor()
+    left = lib.library.apply_plan(plan).left
+
+    assert [(item.finding, item.subject) for item in plan.all_items()] == [
+        (Finding.DAMAGED_NOTE, kept[0].id), (Finding.DAMAGED_POSITION, "ada, document 1"),
+    ]  # fmt: skip
+    assert [*left.all_items()] == [*plan.all_items()]
+    assert plan["other"].healthy
+    assert not plan.healthy
+    assert not plan.actionable
+    reader_at(world, 3).delete_note(kept[0].id)
+    assert lib.library.doctor().healthy
 
 
 @proves("notes.up-to-the-position", "authority.only-narrows")

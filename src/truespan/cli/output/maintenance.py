@@ -29,7 +29,7 @@ def show_plan(plan: Plan) -> str:
     elif plan.actionable:
         lines.append("Nothing was changed. Run with --apply to do this.")
     if actions & MANUAL:
-        lines.append("Items marked with ! cannot be repaired: ingest those sources again.")
+        lines.append("Items marked with ! cannot be repaired here: each line says what to do.")
     if plan.problems:
         lines.append(f"{pluralize(len(plan.problems), 'check')} failed.")
     return "\n".join(lines)

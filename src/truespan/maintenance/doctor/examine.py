@@ -24,7 +24,7 @@ from truespan.maintenance.doctor.plan import (
 )
 from truespan.protocols import Embedder, VectorIndex
 from truespan.types.chunk import ChunkState, IndexedPoint, PendingChunk, PointCounts, PointPlace
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import Check, CountFlaw, Ownership, RevisionFlaw, TextFlaw, Verdict
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
@@ -245,6 +245,7 @@ class Examiner(Struct, frozen=True):
         added or deleted in between is not reported as damage.
         """
         plan = WorldPlan(record.id, record.name, record.changes)
+        plan.items += self._records(record.id)
         if record.generation is None:
             return plan
         store, scope = self.store, Scope(authority, record.id, record.generation)
@@ -264,6 +265,17 @@ class Examiner(Struct, frozen=True):
             for generation in plan.generations:
                 self._check_again(authority, record, generation)
         return plan
+
+    def _records(self, world: WorldId) -> Iterator[Item]:
+        """Yield what readers and callers wrote that does not match its checksum."""
+        store = self.store
+        for finding, damaged in (
+            (Finding.DAMAGED_NOTE, store.damaged_notes(world)),
+            (Finding.DAMAGED_CONVERSATION, store.damaged_conversations(world)),
+            (Finding.DAMAGED_POSITION, store.damaged_positions(world)),
+        ):
+            for subject in damaged:
+                yield Item(finding, Action.REMOVE, subject)
 
     def unchanged_items(self, scope: Scope, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Yield the items of a generation whose state is unchanged, in pages."""

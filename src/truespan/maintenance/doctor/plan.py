@@ -40,6 +40,7 @@ class Action(StrEnum):
     REBUILD = "rebuild_index", "rebuild the whole index from stored vectors"
     DROP_WORLD = "drop_points", "delete the points: no world claims them"
     DISCARD = "discard_collection", "remove the collection: no generation has its model"
+    REMOVE = "remove", "remove it, or set the position again: nothing can restore it"
     NOTHING = "nothing", "ingest its source again: the stored text is lost"
     CHECK_AGAIN = "check_again", "run the doctor again when the index server answers"
     CHECK_OWNER = (
@@ -51,7 +52,9 @@ class Action(StrEnum):
 
 CHUNK_ACTIONS = frozenset({Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE})
 """Actions whose subject is a chunk."""
-MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING, Action.CHECK_AGAIN, Action.CHECK_OWNER})
+MANUAL = frozenset(
+    {Action.INGEST_AGAIN, Action.REMOVE, Action.NOTHING, Action.CHECK_AGAIN, Action.CHECK_OWNER}
+)
 """Actions for the user; applying a plan at most makes them possible."""
 
 
@@ -80,6 +83,9 @@ class Finding(StrEnum):
     QUARANTINED = "quarantined_chunk"
     RETIRED = "retired_revision"
     QUEUED_REPAIR = "queued_repair"
+    DAMAGED_NOTE = "damaged_note"
+    DAMAGED_CONVERSATION = "damaged_conversation"
+    DAMAGED_POSITION = "damaged_position"
     UNREADABLE_INDEX = "unreadable_index"
     UNREACHABLE_INDEX = "unreachable_index"
     UNKNOWN_WORLD = "points_of_unknown_world"

@@ -37,6 +37,8 @@ _TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.d
 """Cells that the checksum of a turn covers, besides its conversation."""
 _TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
 _ALL_TURNS: Final = 1_000_000
+_PAGE: Final = 256
+"""Turns that are examined at a time."""
 _DOCUMENTS: Final = 7
 """Index of the used documents in a row of a checksum and the cells of `_TURN`."""
 _OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
@@ -177,6 +179,29 @@ class Conversations(Part):
             for key, *row in found
             if key in turns
         ]
+
+    def damaged_conversations(self, world: WorldId) -> Iterator[str]:
+        """Yield the ids of conversations that do not match their checksum, or have such turns."""
+        found: dict[str, None] = {}
+        for recorded, *cells in self._db.at(world).all(
+            f"""SELECT c.checksum, {_CONVERSATION} FROM conversations c
+                WHERE c.world_id = :world ORDER BY c.key"""
+        ):
+            if recorded != conversation_checksum(world, cells):
+                found[cells[0]] = None
+        after = -1
+        while rows := self._db.at(world).all(
+            f"""SELECT t.key, c.id, BYTES(t.content), t.checksum, {_TURN} FROM turns t
+                JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
+                WHERE t.world_id = :world AND t.key > :after ORDER BY t.key LIMIT :limit""",
+            after=after,
+            limit=_PAGE,
+        ):
+            after = rows[-1][0]
+            for _, conversation, *row in rows:
+                if _read_turn(world, conversation, row).damaged:
+                    found[conversation] = None
+        yield from found
 
     @retry_on_conflict
     def add_turn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -26,10 +26,12 @@ _REVISION, _SID, _FIRST, _LAST = 3, 4, 5, 6
 _SEEN: Final = "AND (:every OR document IN LIST(:documents))"
 """Condition for notes about documents of the scope; `_seen` has its values."""
 NO_SENTENCE: Final = -1
+_PAGE: Final = 256
+"""Notes that are examined at a time."""
 
 
 class Notes(Part):
-    """Notes. Every statement names the world and the reader."""
+    """Notes. Every statement that shows or changes one names the world and the reader."""
 
     @retry_on_conflict
     def add_note(self, scope: Scope, reader: str, revision: RevisionRef, note: StoredNote) -> None:
@@ -83,6 +85,20 @@ class Notes(Part):
             position=position,
         )
         return [_read_note(scope.world, row) for row in rows]
+
+    def damaged_notes(self, world: WorldId) -> Iterator[str]:
+        """Yield the ids of the notes of all readers that do not match their checksums."""
+        after = -1
+        while rows := self._db.at(world).all(
+            f"""SELECT n.key, BYTES(n.content), n.checksum, {_NOTE} FROM notes n
+                WHERE n.world_id = :world AND n.key > :after ORDER BY n.key LIMIT :limit""",
+            after=after,
+            limit=_PAGE,
+        ):
+            after = rows[-1][0]
+            for _, *row in rows:
+                if (note := _read_note(world, row)).content is None:
+                    yield note.id
 
     @retry_on_conflict
     def delete_notes(self, scope: Scope, reader: str, note: str | None = None) -> int:

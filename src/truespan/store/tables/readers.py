@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -115,6 +115,18 @@ class Readers(Part):
                WHERE e.world_id = :world ORDER BY e.name"""
         )
         return list(dict.fromkeys(name for name, number in rows if admits(scope.documents, number)))
+
+    def damaged_positions(self, world: WorldId) -> Iterator[str]:
+        """Yield the documents, with their readers, whose positions do not match their checksums."""
+        for reader, document, revision, sid, updated_at, recorded in self._db.at(world).all(
+            """SELECT e.name, d.number, p.revision, p.sid, p.updated_at, p.checksum
+               FROM readers e JOIN positions p ON p.reader = e.key
+               JOIN documents d ON d.key = p.document
+               WHERE e.world_id = :world ORDER BY 1, 2"""
+        ):
+            ref = RevisionRef(document, revision)
+            if recorded != position_checksum(world, reader, ref, sid, updated_at):
+                yield f"{reader}, document {document}"
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return the positions of a reader in active documents, by number.
