@@ -13,36 +13,50 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from training.base import parse_network, read_base, read_stored_weights
-from training.packing import pack
-from training.pools import load_pools, make_pools, save_pools
+from training.packing import ROWS_FILE, pack
+from training.pools import POOLS_FILE, load_pools, make_pools, save_pools
 from training.rows import make_rows
-from training.weights import read_parts, save_compressed
+from training.weights import BASE_FILE, read_parts, save_compressed
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 STAGES = ("all", "prepare", "train", "finish")
 
 
 def prepare(data: Path, base: Path, out: Path, embed: bool) -> None:
     """Write the base, the training rows and the pools as files that need no other library."""
+    out.mkdir(parents=True, exist_ok=True)
+    network = parse_network(read_base(base, "model.onnx"))
+    save_compressed(read_stored_weights(network), out / BASE_FILE)
+    tokenizer = load_tokenizer(base)
+    prepare_pools(data, tokenizer, out / POOLS_FILE, embed)
+    prepare_rows(data, tokenizer, out / ROWS_FILE)
+
+
+def load_tokenizer(base: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    from training.runs import BASE_FILE, POOLS_FILE, ROWS_FILE
-
-    out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_str(read_base(base, "tokenizer.json").decode())
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    save_compressed(
-        read_stored_weights(parse_network(read_base(base, "model.onnx"))), out / BASE_FILE
-    )
+    return tokenizer
+
+
+def prepare_pools(data: Path, tokenizer: Tokenizer, path: Path, embed: bool) -> None:
     pools = make_pools(data, tokenizer, embed)
-    save_pools(pools, out / POOLS_FILE)
+    save_pools(pools, path)
     for pool in pools:
         told = sum(bool(question.answers) for question in pool.questions)
         print(f"{pool.name}: {told} answerable, {len(pool.questions) - told} not")
+
+
+def prepare_rows(data: Path, tokenizer: Tokenizer, path: Path) -> None:
     rows = pack(make_rows(data), tokenizer)
-    rows.save(out / ROWS_FILE)
+    rows.save(path)
     print(f"{len(rows.question)} rows, {int(rows.lengths().sum())} tokens")
 
 
@@ -50,10 +64,12 @@ def train_runs(options: argparse.Namespace) -> None:
     from training.runs import plan, run_side_by_side
     from training.train import Schedule
 
-    schedule = Schedule(options.seconds, compiled=options.compiled, rounded=options.rounded)
+    names = ("seconds", "tokens", "rounded", "compiled")
+    schedule = Schedule(**{name: getattr(options, name) for name in names})
     left_out = [name for name in options.leave_out.split(",") if name]
     runs = plan(options.mode, schedule, options.seeds, left_out)
-    run_side_by_side(runs, options.prepared or options.out, options.out)
+    prepared = options.prepared or options.out
+    run_side_by_side(runs, prepared, options.out)
 
 
 def finish(base: Path, out: Path, prepared: Path) -> None:
@@ -63,7 +79,6 @@ def finish(base: Path, out: Path, prepared: Path) -> None:
     from training.evaluate import measure, to_table
     from training.export import export
     from training.reading import onnx_network
-    from training.runs import POOLS_FILE
 
     for name, digest in export(base, read_parts(out), out / "model").items():
         print(f"{name}: sha256 {digest}")
@@ -83,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prepared", type=Path, help="folder that `prepare` wrote; default: --out")
     parser.add_argument("--seconds", type=float, default=540.0, help="time of training")
     parser.add_argument("--mode", choices=("final", "curve", "leave"), default="final")
+    parser.add_argument("--tokens", type=int, default=32_768, help="tokens of a batch")
     parser.add_argument("--seeds", type=int, default=3, help="runs to average")
     parser.add_argument("--leave-out", default="", help="sets, with commas between them")
     parser.add_argument("--rounded", type=float, default=0.15, help="share of time with 8 bits")

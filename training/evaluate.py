@@ -218,7 +218,8 @@ def _separation(pool: Pool, scores: Scores, told: Labels, right: Labels) -> dict
 
     def ticked(chosen: NDArray[np.intp]) -> float:
         threshold = threshold_for_passed(scores[chosen], told[chosen], PASSED)
-        return float(np.mean(scores[chosen][told[chosen]] > threshold))
+        positive = scores[chosen][told[chosen]]
+        return float(np.mean(positive > threshold)) if len(positive) else float("nan")
 
     def with_interval(figure: Any) -> list[float]:
         everyone = np.arange(len(scores))
@@ -242,21 +243,6 @@ def _separation(pool: Pool, scores: Scores, told: Labels, right: Labels) -> dict
         f"ticks at {PASSED:.0%} near misses": with_interval(ticked),
         "right among the ticks": _share(right[told & (scores > tick)]),
         "near misses answered by kind": kinds,
-    }
-
-
-def measure_evidence(pool: Pool) -> dict[str, Any]:
-    """Return the figures of the engine without a reading model, where it was asked."""
-    if any(question.answered is None for question in pool.questions):
-        return {}
-    told = told_of(pool)
-    lowest = -1.0
-    scores = np.array([lowest if q.evidence is None else q.evidence for q in pool.questions])
-    answered = np.array([bool(question.answered) for question in pool.questions])
-    return {
-        "answerable answered": float(answered[told].mean()),
-        "near misses answered": float(answered[~told].mean()),
-        **_separation(pool, scores, told, np.zeros(len(told), bool)),
     }
 
 

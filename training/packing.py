@@ -20,6 +20,7 @@ from training.rows import Row
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
+ROWS_FILE = "rows.npz.xz"
 MAX_TOKENS = 384
 MAX_QUESTION_TOKENS = 64
 SPECIAL_TOKENS = 3

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from truespan.providers.local import LocalEmbedder
 
+POOLS_FILE = "pools.json.xz"
 MAX_READ = 6
 _FUSION = 60
 _MAX_PARAGRAPH_QUESTIONS = 1_000
@@ -62,9 +63,6 @@ class PoolQuestion:
     """Stretch or story; figures vary by group."""
     read: list[int]
     similarities: list[float]
-    evidence: float | None = None
-    """Score of the engine without a reading model, if it was asked."""
-    answered: bool | None = None
 
 
 @dataclass

@@ -18,11 +18,12 @@ import numpy as np
 
 from training.evaluate import measure, to_table
 from training.model import Reader
-from training.packing import Packed
-from training.pools import load_pools
+from training.packing import ROWS_FILE, Packed
+from training.pools import POOLS_FILE, load_pools
 from training.reading import torch_network
 from training.train import Schedule, train
 from training.weights import (
+    BASE_FILE,
     Weights,
     average,
     decode_weights,
@@ -31,7 +32,6 @@ from training.weights import (
     write_parts,
 )
 
-BASE_FILE, ROWS_FILE, POOLS_FILE = "base.npz.xz", "rows.npz.xz", "pools.json.xz"
 SHARES = (0.25, 0.5, 1.0)
 
 
@@ -106,8 +106,12 @@ def run_side_by_side(runs: Sequence[Run], prepared: Path, out: Path) -> dict[str
         process.start()
     for process in processes:
         process.join()
-    done = [run for run in runs if (scratch / f"{run.name}.json").exists()]
-    figures = {run.name: json.loads((scratch / f"{run.name}.json").read_text()) for run in done}
+    done = [run for run in runs if (scratch / f"{run.name}.npz").exists()]
+    figures = {
+        run.name: json.loads(path.read_text())
+        for run in done
+        if (path := scratch / f"{run.name}.json").exists()
+    }
     _write_figures(figures, out)
     if done and len({(run.share, run.left_out) for run in done}) == 1:
         found = [decode_weights((scratch / f"{run.name}.npz").read_bytes()) for run in done]

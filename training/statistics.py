@@ -24,12 +24,19 @@ def auc(scores: Scores, labels: Labels) -> float:
 
 
 def passed_when_refused(scores: Scores, labels: Labels, refused: float) -> float:
-    """Return the share of negatives above the threshold that refuses a share of the positives."""
+    """Return the share of negatives above the threshold that refuses a share of the positives.
+
+    It is not a number without positives or negatives, as a drawn sample may be.
+    """
+    if labels.all() or not labels.any():
+        return float("nan")
     return float(np.mean(scores[~labels] > np.quantile(scores[labels], refused)))
 
 
 def threshold_for_passed(scores: Scores, labels: Labels, passed: float) -> float:
-    """Return the threshold above which a share of the negatives lies."""
+    """Return the threshold above which a share of the negatives lies; not a number without any."""
+    if labels.all():
+        return float("nan")
     return float(np.quantile(scores[~labels], 1 - passed))
 
 

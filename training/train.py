@@ -170,9 +170,10 @@ class _Clock:
         return time.monotonic() - self._begin
 
     def progress(self, step: int) -> float:
-        if step % _STEPS_BETWEEN_LOOKS == 1:
-            if self._device.type == "cuda":
-                torch.cuda.synchronize()
+        if self._device.type == "cpu":
+            self._progress = self.seconds / self._schedule.seconds
+        elif step % _STEPS_BETWEEN_LOOKS == 1:
+            torch.cuda.synchronize()
             self._progress = self.seconds / self._schedule.seconds
         return self._progress
 

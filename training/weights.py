@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 Weights = dict[str, NDArray[np.float32]]
 Arrays = dict[str, NDArray[np.generic]]
 
+BASE_FILE = "base.npz.xz"
 MAX_PART_BYTES = 14 << 20
 _EMBEDDINGS = "embeddings.word_embeddings.weight"
 
