@@ -44,8 +44,7 @@ from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument
 from truespan.ingest.report import IngestReport
 from truespan.maintenance.doctor.plan import Finding
 from truespan.parsing import archive
-from truespan.parsing import detect as sniff
-from truespan.parsing.formats import pdf
+from truespan.parsing.formats import all_formats, formats_by_ending, pdf
 from truespan.parsing.sandbox import client as child_parser
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.settings import read_settings
@@ -322,7 +321,7 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
     stages = [
         *(ROOT / "src/truespan/retrieval").rglob("*.py"),
         *(ROOT / "src/truespan/words").rglob("*.py"),
-        ROOT / "src/truespan/mcp/tools.py",
+        ROOT / "src/truespan/types/bundle.py",
     ]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
@@ -371,8 +370,8 @@ def test_formats_page_lists_every_format_with_its_endings() -> None:
 
     listed = {ending: row[0] for row in rows for ending in re.findall(r"\.\w+", row[1])}
 
-    assert listed == sniff._ENDINGS
-    assert [row[0] for row in rows] == [*sniff.Format]
+    assert listed == {ending: each.name for ending, each in formats_by_ending().items()}
+    assert sorted(row[0] for row in rows) == sorted(each.name for each in all_formats())
 
 
 def test_formats_page_states_the_limits_in_force() -> None:
