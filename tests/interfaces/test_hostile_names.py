@@ -140,7 +140,8 @@ def held(response: Response, where: object, sent: str) -> None:
     for line in (f"{FOREIGN} keeper", f"{FOREIGN} report", f"{FOREIGN} book", f"{FOREIGN}-domain"):
         assert line.encode() not in everything, (where, line)
     # Conversations and notes repeat what this caller sent before, with such names in it.
-    is_own = "onversation" in str(where) or "notes" in str(where)
+    place = str(where).casefold()
+    is_own = "conversation" in place or "note" in place
     if FOREIGN not in sent.casefold() and not is_own:
         assert FOREIGN.encode() not in everything, where
 

@@ -37,6 +37,7 @@ from tests.support.worlds import (
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
+from truespan.errors import SourceEmpty
 from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.retrieval import fused
 from truespan.text.language import detect_language
@@ -207,7 +208,7 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
 
 
 OTHER_FORMATS = (
-    *("a.py", "a.go", "plain.csv", "a.xlsx", "a.ods", "list.json", "a.jsonl", "a.ipynb", "a.odt"),
+    *("a.py", "plain.csv", "a.xlsx", "a.ods", "list.json", "a.jsonl", "a.ipynb", "a.odt"),
     *("a.pptx", "a.odp", "a.rtf", "a.eml"),
 )
 
@@ -220,7 +221,12 @@ def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: s
     for seed in range(in_test_or_prove(2, 40)):
         pair, world = draw_pair(FORMATS[name], seed), lib.library.create_world(f"world {seed}")
         contents = (pair.first, pair.second)
-        last = count_common(*(read_file(name, data, divide_tables=True) for data in contents)) - 1
+        try:
+            read = [read_file(name, data, divide_tables=True) for data in contents]
+        except SourceEmpty:
+            # A drawn file may have no text.
+            continue
+        last = count_common(*read) - 1
         sids = sorted({0, last // 2, last}) if last >= 0 else []
         given: list[dict[int, list[str]]] = []
         for data in contents:
