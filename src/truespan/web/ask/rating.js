@@ -4,25 +4,18 @@
 import { draw, make, say } from "../common/dom.js";
 import { asReader, emit, may } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { sentenceOf } from "./sources.js";
 
 const THUMB = "M7 11v9H4v-9zM7 11l4-8a2.2 2.2 0 0 1 2.2 2.6L12.6 9H18a2 2 0 0 1 2 2.4l-1.4 7A2 2 0 0 1 16.6 20H7";
-const MAX_PHRASE = 200;
 
 function thumb(down, words, does) {
   const icon = draw("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, draw("path", { d: THUMB }));
   return make("button", { type: "button", class: down ? "icon thumb down" : "icon thumb", "aria-label": words, title: words, "aria-pressed": "false", onclick: does }, icon);
 }
 
-/** Return the question of a turn with the documents and the sentence that its answer is based on. */
+/** Return the question of a turn with the documents that its answer is based on. */
 function goldenOf(turn) {
   const cited = turn.answer.citations.filter((one) => one.chunk_id);
-  const sentence = cited.length ? sentenceOf(turn, cited[0]) : "";
-  return {
-    query: turn.standalone || turn.question,
-    expected: [...new Set(cited.map((one) => one.source))],
-    phrases: sentence && sentence.length <= MAX_PHRASE ? [sentence] : [],
-  };
+  return { query: turn.standalone || turn.question, expected: [...new Set(cited.map((one) => one.source))], phrases: [] };
 }
 
 /** Return the buttons that judge an answer; null for callers who may not evaluate. */

@@ -29,12 +29,6 @@ function excerpt({ text, match }) {
   return best.replace(/\s+/g, " ").trim();
 }
 
-/** Return the best sentence of a source; empty if it is not loaded, or if none stands out. */
-export function sentenceOf(turn, citation) {
-  const passage = known(turn, citation);
-  return passage?.match && passage.match.start !== null ? excerpt(passage) : "";
-}
-
 /** Return whether an answer names the place of a source itself, as one that consists of quotes does. */
 const isNamed = (answer, one) => Boolean(one.chunk_id) && answer.split("\n").some((line) => line.startsWith(`[${one.number}] `) && line.includes(`(${one.source_url}`));
 

@@ -1,6 +1,7 @@
-// Golden queries as text: kept in this tab, read from a file, and written to one.
+// Golden queries as text: kept in this browser, read from a file, and written to one.
 
 import { state } from "../common/state.js";
+import { remember, remembered } from "../common/storage.js";
 
 const KEY = "truespan.golden.";
 const NAME = "truespan.golden-name.";
@@ -15,22 +16,12 @@ export function fileName() {
   return read(NAME) || (isLines(kept()) ? "golden.jsonl" : "golden.yaml");
 }
 
-function read(key) {
-  try {
-    return sessionStorage.getItem(key + state.world.id) || "";
-  } catch {
-    return "";
-  }
-}
+const read = (key) => remembered(key + state.world.id);
 
-/** Keep the text until the tab is closed. */
+/** Keep the text in this browser, for all of its tabs. */
 export function keep(text, name = "") {
-  try {
-    sessionStorage.setItem(KEY + state.world.id, text);
-    if (name || !text) sessionStorage.setItem(NAME + state.world.id, name);
-  } catch {
-    // Without storage, or with a text too large for it, the text is gone after a reload.
-  }
+  remember(KEY + state.world.id, text);
+  if (name || !text) remember(NAME + state.world.id, name);
 }
 
 const isLines = (text) => text.trimStart().startsWith("{");
