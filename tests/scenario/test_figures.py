@@ -313,8 +313,9 @@ def test_both_summaries_are_emitted_with_their_counts(
         (ALL, {}, {"rId1": "image1.png"}, "rels_mapped=1 zip_member_miss=1"),
         (ALL, {"image1.png": PNG}, {"rId9": "image1.png"}, "rels_mapped=0 zip_member_miss=0"),
         (FigureFlags(), {}, {"rId1": "image1.png"}, "rels_mapped=1 zip_member_miss=1"),
+        (FigureFlags(extract_images=True), {"image1.png": PNG}, None, "images_written=1"),
     ],
-    ids=["whole", "member absent", "relation absent", "flags off"],
+    ids=["whole", "member absent", "relation absent", "flags off", "images alone"],
 )
 def test_the_counts_tell_what_is_wrong(
     tmp_path: Path,
@@ -329,7 +330,7 @@ def test_the_counts_tell_what_is_wrong(
 
     assert "blips_found=1" in summary
     assert expected in summary
-    reason = "none" if flags.any else "flags_disabled"
+    reason = "none" if flags.placeholders or flags.chunks else "flags_disabled"
     assert summary.endswith(f"image_emit_skip_reason={reason}")
 
 

@@ -105,6 +105,24 @@ def test_a_table_of_pictures_alone_has_no_text() -> None:
     assert placed(body) == [("", [(0, "x"), (0, "y")])]
 
 
+def test_pictures_change_no_text() -> None:
+    def bodies(shown: str) -> list[str]:
+        own = p(shown)
+        return [
+            table(["Name", "Look"], ["Lamp", own]),
+            table(["Name", "Look"], [own, "Lamp"], [own, own]),
+            table(["Lamp", own, own], ["Key", own, "old"]),
+            table(["Lamp", p("new") + own], [table(["a", own]), "b"]),
+            item("one") + p(r("Lamp ") + shown) + own + item("two"),
+        ]
+
+    pairs = zip(bodies(picture("i1", alt="x")), bodies(r(" ")), strict=True)
+    for with_picture, without in pairs:
+        texts = [[text for text, _ in placed(body) if text] for body in (with_picture, without)]
+        assert texts[0] == texts[1]
+    assert placed(table(["Lamp", p(picture("i1", alt="x"))])) == [("Lamp", [(4, "x")])]
+
+
 def test_a_picture_in_a_text_box_stands_there_once() -> None:
     body = p(r("a") + text_box(p(r("box ") + picture("i1", alt="x"))))
 

@@ -298,6 +298,7 @@ def test_explanation_has_the_numbers_of_the_best_passage() -> None:
         "background": 0.5,
     }
     assert explained["missing_words"] == ["insulin"]
+    assert explained["score_mode"] == "evidence"
     assert decided().to_json()["reason"] == "nothing_found"
     assert decided(passage(0.9, kind=ChunkKind.FIGURE)).to_json()["reason"] == "nothing_usable"
 

@@ -365,7 +365,7 @@ def _notes(
     counts = loaded.pictures
     if not flags.any and not counts.blips:
         return
-    reason = "none" if flags.any else "flags_disabled"
+    reason = "none" if flags.placeholders or flags.chunks else "flags_disabled"
     written = len(loaded.images) if flags.extract_images else 0
     yield (
         f"DOCX_IMAGES_SUMMARY blips_found={counts.blips} rels_total={counts.rels_total} "

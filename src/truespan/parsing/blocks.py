@@ -149,15 +149,21 @@ class TableLines:
         self._pending: tuple[Figure, ...] = ()
 
     def add_row(self, cells: list[Passage], *, is_header: bool = False, repeats: int = 1) -> None:
-        """Add a row without the blank cells at its end."""
-        while cells and cells[-1].blank:
-            cells.pop()
-        if not any(cell.text for cell in cells):
-            self._pending += tuple(placed.figure for placed in join(cells, "").figures)
+        """Add a row without the cells at its end that have no text.
+
+        Their figures follow the text of the row: a picture does not change the text.
+        """
+        count = len(cells)
+        while count and not cells[count - 1].text.strip():
+            count -= 1
+        last = tuple(placed.figure for cell in cells[count:] for placed in cell.figures)
+        if not count:
+            self._pending += last
             return
-        text, figures = join(cells, self._between_cells)
+        text, figures = join(cells[:count], self._between_cells)
         before = tuple(PlacedFigure(0, figure) for figure in self._pending)
-        self._lines += [Passage(text, before + figures)] * repeats
+        after = tuple(PlacedFigure(len(text), figure) for figure in last)
+        self._lines += [Passage(text, before + figures + after)] * repeats
         self._header_rows += is_header
         self._pending = ()
 

@@ -649,7 +649,10 @@ class Decision(Struct, frozen=True):
             "sources_used": self.sources_used.value,
             "thresholds": {"low": shortest(thresholds.low), "high": shortest(thresholds.high)},
             "short_query_active": thresholds.short_query_active,
-            "score_mode": evidence.settings.score_mode.value,
+            # Evidence is a sum, which may exceed 1.
+            "score_mode": evidence.settings.score_mode.value
+            if evidence.settings.evidence is None
+            else "evidence",
             "distance": evidence.settings.distance.value,
             "max_similarity": _shorten(self.max_similarity),
             "max_score": _shorten(self.max_score),
