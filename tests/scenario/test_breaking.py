@@ -30,7 +30,7 @@ from tests.support.crash_process import Mortal
 from tests.support.epub_maker import Book
 from tests.support.epub_maker import page as epub_page
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
-from tests.support.reading_worlds import Stop, Stopped, common, stored
+from tests.support.reading_worlds import KilledProcess, Stop, Stopped, common, stored
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.ingest.draft import Preparation
@@ -48,7 +48,7 @@ def stopped_at(lib: LibraryFixture, step: int) -> Library:
     mortal: dict[str, Any] = {
         name: Mortal(getattr(parts, name), countdown) for name in ("store", "index", "assets")
     }
-    return Library(replace(parts, **mortal))
+    return Library(replace(parts, **mortal, processes=KilledProcess()))
 
 
 def kept_files(lib: LibraryFixture) -> dict[str, bytes]:
@@ -131,7 +131,9 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
     parts = lib.library._components
     store: Any = BeforeStaging(parts.store, lambda: world.ingest(path))
 
-    Library(replace(parts, store=store)).world("world").ingest(path)
+    # The second run takes the first one for dead, and does not wait for it.
+    first = Library(replace(parts, store=store, processes=KilledProcess()))
+    first.world("world").ingest(path)
     world.ingest(path)
 
     assert kept_files(lib) == {"img_001.png": PNG, "img_002.gif": GIF}

@@ -9,6 +9,7 @@ chunks that cutting the read part from scratch would give.
 from __future__ import annotations
 
 import json
+import socket
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ from tests.support.worlds import (
     make_library,
     other_profile,
 )
+from truespan.core.clock import SystemProcesses
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -79,12 +81,19 @@ class Stop(Countdown):
             raise Stopped
 
 
+class KilledProcess(SystemProcesses):
+    """The process of a run that was ended, which is not alive: its number is too high."""
+
+    def own(self) -> str:
+        return f"{socket.gethostname()}/{2**30}:0"
+
+
 def stopped_at(lib: LibraryFixture, step: int) -> Library:
     """Return the same library, whose next run ends before its n-th durable step."""
     countdown, parts = Stop(step), lib.library._components
     store: Any = Mortal(parts.store, countdown)
     index: Any = Mortal(parts.index, countdown)
-    return Library(replace(parts, store=store, index=index))
+    return Library(replace(parts, store=store, index=index, processes=KilledProcess()))
 
 
 # What the store holds of a book
