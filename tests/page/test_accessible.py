@@ -28,6 +28,15 @@ SMALL_TARGETS = """() => [...document.querySelectorAll("button, select, summary,
     .map(([node, box]) => `${node.id || node.className} ${box.width} by ${box.height}`)"""
 
 
+def open_keys(visit: Visit) -> None:
+    """Open the list of keys, which is in the settings on a small screen."""
+    if not visit.find("#open-keys").is_visible():
+        visit.find("#open-settings").click()
+        visit.find("[data-press=open-keys]").click()
+    else:
+        visit.find("#open-keys").click()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_no_view_has_a_violation(
@@ -63,11 +72,13 @@ def test_no_view_has_a_violation(
     expect(visit.find("#slider")).to_be_visible()
     visit.settled()
     found += violations(visit, "reader")
-    for name in ("settings", "keys"):
-        visit.find(f"#open-{name}").click()
-        found += violations(visit, name)
-        visit.page.keyboard.press("Escape")
-    visit.find("#open-keys").click()
+    visit.find("#open-settings").click()
+    found += violations(visit, "settings")
+    visit.page.keyboard.press("Escape")
+    open_keys(visit)
+    found += violations(visit, "keys")
+    visit.page.keyboard.press("Escape")
+    open_keys(visit)
     visit.find("#open-receipt").click()
     visit.find("#receipt-text").fill("{}")
     expect(visit.find("#receipt-result")).not_to_be_empty()
