@@ -22,7 +22,8 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.retrieval.pack import status_of
-from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
+from truespan.types.profile import Calibration
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 
@@ -238,3 +239,60 @@ def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(tmp_pa
     assert [chunk.content for chunk in bundle.retrieved_chunks] == [new]
     assert bundle.metadata.trace == STAGES
     assert bundle.metadata.funnel.returned == 1
+
+
+def keyword_world(folder: Path) -> World:
+    """Return a world whose defaults hide a document, and whose floor excludes hardly anything."""
+    lib = make_library(folder)
+    world = lib.library.create_world("world", defaults="contract")
+    far = " ".join(f"word{number}" for number in range(60))
+    texts = {"light.txt": f"{HARBOUR}", "far.txt": f"The clerk of the harbour. {far}"}
+    for name, text in texts.items():
+        world.ingest(lib.write(name, text), language="en", version="1.0")
+    world.ingest(lib.write("hafen.txt", f"{HARBOUR} Der Leuchtturm."), language="de")
+    high = Calibration(0.9, 0.9, 0.95, 0.9, 0.95, 0.9, 0.9, "a test")
+    lib.store.keep_calibration(lib.scope(world), high)
+    return world
+
+
+def test_keyword_mode_explains_by_chunks_with_a_word_of_the_query(tmp_path: Path) -> None:
+    world = keyword_world(tmp_path)
+
+    def find(query: str) -> tuple[list[str], list[str]]:
+        found = world.retrieve(query, mode="keyword", near_misses=True).metadata
+        codes = [notice.code for notice in found.warnings]
+        return codes, [near.source for near in found.near_misses]
+
+    assert find("zeppelin") == (["no_word_matches"], [])
+    codes, near = find("clerk")
+    assert "default_filter_left_out" not in codes
+    assert near == ["far.txt"]
+    codes, _ = find("harbour light")
+    assert "default_filter_left_out" in codes
+    assert [notice.code for notice in world.search("zeppelin", mode="keyword").warnings] == [
+        "no_word_matches"
+    ]
+    light = world.documents.chunks("light.txt").chunks[0].chunk_id
+    assert world.why_not(light, "clerk", mode="keyword").code == WhyNot.NO_WORDS
+
+
+def test_small_budget_warns_and_counts_in_every_operation(tmp_path: Path) -> None:
+    world = three(make_library(tmp_path))
+    reader = world.reader("ann")
+    reader.set_position("a.txt", sentence=1)
+
+    found = world.search("harbour", max_tokens=5, floor=0.0)
+    bundle, read = (
+        world.retrieve("The harbour light burned all night", max_tokens=5),
+        reader.retrieve("harbour", max_tokens=5),
+    )
+
+    for warnings, left_out in (
+        (found.warnings, found.skipped),
+        (bundle.metadata.warnings, bundle.metadata.skipped),
+        (read.metadata.warnings, read.metadata.skipped),
+    ):
+        assert "over_budget" in [notice.code for notice in warnings]
+        assert "over_budget" in [entry.code for entry in left_out]
+    plain = world.retrieve("harbour").metadata.warnings
+    assert "over_budget" not in [notice.code for notice in plain]

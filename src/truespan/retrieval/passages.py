@@ -24,7 +24,7 @@ from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.stages import cut
 from truespan.text.tables import added_characters, added_tokens
-from truespan.types.bundle import Notice
+from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
@@ -125,6 +125,8 @@ class PassageFitter(Struct, frozen=True):
     vector: Vector
     attempt: Attempt
     warnings: list[Notice] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    """Numbers of passages that did not fit into the budget."""
 
     def quoting(self) -> PassageFitter:
         """Return the fitter of passages that are quoted: by default, excerpts of them."""
@@ -145,6 +147,7 @@ class PassageFitter(Struct, frozen=True):
             found = [part for part in chosen if budget.take(part.tokens, part.text)]
             dropped = len(chosen) - len(found)
         if dropped:
+            self.dropped.append(dropped)
             self.warnings.append(name_dropped(dropped, tokens))
         found = self._widen(found, budget) if self.options.neighbours else found
         return self.locate(self._highlight(found) if self.options.highlight else found)
@@ -546,6 +549,9 @@ def name_dropped(count: int, tokens: float) -> Notice:
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
     packed, defaults = attempt.packed, attempt.world.defaults.values
+    over = len(packed.left_out.get(WhyNot.OVER_BUDGET, ()))
+    if over and fitter.options.max_tokens is not None:
+        attempt.warnings.append(name_dropped(over, attempt.budget))
     budget = Budget(attempt.budget, tables=defaults.renders_tables)
     packed.chosen = fitter.fit(packed.chosen, attempt.top_k, budget)
     attempt.warnings += fitter.warnings

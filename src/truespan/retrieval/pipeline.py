@@ -108,6 +108,12 @@ class Attempt(Struct):
         phrases, refines = find_phrases(self.query or ""), self.world.defaults.values.refines
         return bool(phrases) and (not refines or requires_phrases(self.query or "", phrases))
 
+    @property
+    def lacks_words(self) -> bool:
+        """Whether no passage has the words that the search requires, so that no floor decided."""
+        codes = {notice.code for notice in self.warnings}
+        return self.by_words and not codes.isdisjoint(("no_word_matches", "no_phrase_matches"))
+
     def reorder(self, stage: RerankStage, ranked: Sequence[Visible]) -> Sequence[Visible]:
         """Return chunks in the order of the reranker, and record its report.
 

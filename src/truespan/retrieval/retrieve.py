@@ -28,6 +28,7 @@ from truespan.retrieval.stages import (
     HitPager,
     complete_until,
     fetch_by_similarity,
+    rank,
     rank_visible,
     read_chunks,
     reveal,
@@ -44,8 +45,8 @@ from truespan.types.trust import Hit, Verified, Visible
 from truespan.types.vectors import Vector, similarity_of
 
 MAX_NEAR_MISSES = 5
-MAX_LEFT_OUT = 100
-"""Maximum number of counted chunks that a default filter left out."""
+MAX_FURTHER = 100
+"""Maximum number of chunks that are counted beside those of a request."""
 MAX_SEARCHED_FOR_SELECTION = 50
 """Maximum number of documents searched for a selection; those with chosen chunks come first."""
 
@@ -113,7 +114,8 @@ class Retrieval(BundleRequest):
             attempt.settled = False
             with pipeline.deps.trace.stage(Stage.NEAR_MISSES):
                 attempt.near_misses = self._near_misses(scope, ranking, attempt.floor)
-            attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
+            if attempt.discriminates is False and not attempt.lacks_words:
+                attempt.warnings.append(LOW_FLOOR)
         if request.selected_text is not None:
             with pipeline.deps.trace.stage(Stage.LOCATED):
                 attempt.located = self._locate(attempt, scope, request.selected_text)
@@ -166,36 +168,48 @@ class Retrieval(BundleRequest):
             raise ScopeViolation
 
     def _warn_of_defaults(self, attempt: BundleAttempt, ranking: Vector) -> None:
-        """Warn of chunks at or above the floor that only a default filter left out.
+        """Warn of chunks that only a default filter left out, and the search would have found.
 
         The index is queried only if a default left out documents.
         """
         hidden, catalog = attempt.hidden, attempt.catalog
         if hidden is None or catalog is None or not catalog.count_chunks(hidden.documents)[0]:
             return
-        found, _ = fetch_by_similarity(
-            replace(self.pipeline.deps, trace=NULL_OBSERVER),
-            hidden,
-            ranking,
-            k=MAX_LEFT_OUT,
-            floor=attempt.floor,
-            select=lambda verified: Best(verified, MAX_LEFT_OUT - len(verified), None),
-        )
-        numbers = [
-            chunk.document.number
-            for chunk in found.verified[:MAX_LEFT_OUT]
-            if reveal(chunk, hidden)
-        ]
+        found = self._find_further(hidden, ranking, attempt.floor)
+        numbers = [chunk.document.number for chunk in found if reveal(chunk, hidden)]
         if not numbers:
             return
         entries = (entry for number in numbers for entry in catalog.among([number]))
         names = self._request.by_default
         filters = with_defaults(self._request.filters, names, attempt.world)
         reasons = name_defaults(entries, filters, names)
-        more = " or more" if len(numbers) == MAX_LEFT_OUT else ""
+        more = " or more" if len(numbers) == MAX_FURTHER else ""
         passages = "passage was" if len(numbers) == 1 else "passages were"
         text = f"{len(numbers)}{more} {passages} left out by {reasons}. {ASK_FOR_ANY}"
         attempt.warnings.append(Notice("default_filter_left_out", text))
+
+    def _find_further(self, scope: Scope, ranking: Vector, floor: float | None) -> list[Verified]:
+        """Return the best chunks of a scope, found in the way of the request."""
+        deps, attempt = replace(self.pipeline.deps, trace=NULL_OBSERVER), self.attempt
+
+        def select(verified: list[Verified]) -> Best:
+            return Best(verified, MAX_FURTHER - len(verified), None)
+
+        if attempt.by_words and attempt.query is not None:
+            from truespan.retrieval.candidates import fetch_fused
+
+            found, _ = fetch_fused(
+                *(deps, scope, attempt.world, ranking, attempt.query),
+                k=MAX_FURTHER,
+                floor=floor,
+                select=select,
+                mode=attempt.mode,
+            )
+        else:
+            found, _ = fetch_by_similarity(
+                deps, scope, ranking, k=MAX_FURTHER, floor=floor, select=select
+            )
+        return found.verified[:MAX_FURTHER]
 
     def _why_not_found(self, scope: Scope, chunk_id: ChunkId) -> Reason:
         """Return why a chunk that was not packed is not among the results."""
@@ -221,10 +235,10 @@ class Retrieval(BundleRequest):
         ranking, selection = self._vectors(self.attempt, scope)
         score = similarity_of(ranking, stored, scope.profile.distance)
         floor = self.attempt.floor
-        if floor is not None and float32(score) < float32(floor):
-            return Reason(WhyNot.BELOW_FLOOR, round_score(score))
         if self.attempt.by_words and not self._has_words(scope, verified[0]):
             return Reason(WhyNot.NO_WORDS, round_score(score))
+        if floor is not None and float32(score) < float32(floor):
+            return Reason(WhyNot.BELOW_FLOOR, round_score(score))
         has_query = self._request.query is not None
         related = _Related(self.pipeline, scope, selection if has_query else ())
         code = WhyNot.OUTRANKED if related.keep(parts) else WhyNot.UNRELATED
@@ -248,6 +262,10 @@ class Retrieval(BundleRequest):
         """Return the best verified chunks below the floor that the caller may see."""
         if floor is None:
             return ()
+        if self.attempt.by_words:
+            found = self._find_further(scope, ranking, None)
+            below = [part for part in found if float32(part.score) < float32(floor)]
+            return _name_near_misses(sorted(below, key=lambda part: -part.score), scope)
         pager = HitPager(self.pipeline.deps.index, scope, ranking, None, limit=64)
         while True:
             below = [hit for hit in pager.hits if hit.score < floor]
@@ -257,14 +275,7 @@ class Retrieval(BundleRequest):
             pager.extend(0)
         ids = [hit.chunk_id for hit in below[:length]]
         verified = verify(below[:length], read_chunks(self.pipeline.deps, scope, ids)).verified
-        visible = (part for found in verified for part in reveal(found, scope)[:1])
-        return tuple(
-            NearMiss(
-                *(part.chunk_id, round_score(part.score), part.source, part.chapter),
-                part.labels.path,
-            )
-            for part in rank_visible(visible)[:MAX_NEAR_MISSES]
-        )
+        return _name_near_misses(rank(verified, len(verified)), scope)
 
     def _locate(self, attempt: BundleAttempt, scope: Scope, text: str) -> tuple[Located, ...]:
         """Return the place of a selection in the first document that contains it."""
@@ -301,6 +312,18 @@ class Retrieval(BundleRequest):
                 ),
             )
         return ()
+
+
+def _name_near_misses(ranked: Sequence[Verified], scope: Scope) -> tuple[NearMiss, ...]:
+    """Return the first verified chunks that the caller may see."""
+    visible = [part for found in ranked for part in reveal(found, scope)[:1]]
+    return tuple(
+        NearMiss(
+            *(part.chunk_id, round_score(part.score), part.source, part.chapter),
+            part.labels.path,
+        )
+        for part in visible[:MAX_NEAR_MISSES]
+    )
 
 
 class _Related(Struct, frozen=True):

@@ -89,6 +89,8 @@ class SearchAttempt(Attempt):
     best: Best = Best([], 0, None)
     floor: float | None = DEFAULT_FLOOR
     """Minimum similarity of the passages; None if there is none."""
+    dropped: int = 0
+    """Number of passages that did not fit into the budget."""
 
 
 def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
@@ -162,6 +164,7 @@ def search_once(
     budget = Budget(tokens, tables=defaults.renders_tables)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
     attempt.warnings += fitter.warnings
+    attempt.dropped = sum(fitter.dropped)
     is_last = not options.reads_sentences
     attempt.settled = is_last and attempt.fetched.changes == world.changes
     return attempt
@@ -170,7 +173,7 @@ def search_once(
 def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) -> SearchResult:
     """Build the result of a search."""
     best, scope, defaults = attempt.best, attempt.scope, attempt.world.defaults.values
-    if not best.found and attempt.discriminates is False:
+    if not best.found and attempt.discriminates is False and not attempt.lacks_words:
         attempt.warnings.append(LOW_FLOOR)
     counted = attempt.fetched.down_to(best.last)
     known = {found.chunk.chunk_id: found for found in best.found}
@@ -186,6 +189,8 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
     funnel = Funnel(attempt.in_scope, verified + len(counted.failures), verified, len(passages))
     if copies := sum(len(passage.other_places) for passage in passages):
         skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
+    if attempt.dropped:
+        skipped = (*skipped, Skipped(WhyNot.OVER_BUDGET.value, attempt.dropped))
     result = SearchResult(
         world=attempt.world.id,
         passages=passages,
