@@ -64,7 +64,7 @@ def train_runs(options: argparse.Namespace) -> None:
     from training.runs import plan, run_side_by_side
     from training.train import Schedule
 
-    names = ("seconds", "tokens", "rounded", "compiled")
+    names = ("seconds", "rate", "tokens", "rounded", "compiled")
     schedule = Schedule(**{name: getattr(options, name) for name in names})
     left_out = [name for name in options.leave_out.split(",") if name]
     runs = plan(options.mode, schedule, options.seeds, left_out)
@@ -98,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prepared", type=Path, help="folder that `prepare` wrote; default: --out")
     parser.add_argument("--seconds", type=float, default=540.0, help="time of training")
     parser.add_argument("--mode", choices=("final", "curve", "leave"), default="final")
+    parser.add_argument("--rate", type=float, default=1e-4, help="highest learning rate")
     parser.add_argument("--tokens", type=int, default=32_768, help="tokens of a batch")
     parser.add_argument("--seeds", type=int, default=3, help="runs to average")
     parser.add_argument("--leave-out", default="", help="sets, with commas between them")

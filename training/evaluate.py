@@ -76,18 +76,25 @@ class Thresholds:
 MARGIN_ONLY = Rule((1.0, 0.0, 0.0, 0.0), 0.0)
 
 
-def answer_pool(pool: Pool, network: Network) -> list[Answer]:
-    """Read the passages of every question and take the span with the largest margin."""
+def answer_pools(pools: Sequence[Pool], network: Network) -> dict[str, list[Answer]]:
+    """Read the passages of every question and take the span with the largest margin.
+
+    All pools are read at once: the more texts, the more of them have the same length.
+    """
     pairs = [
         (question.pieces, pool.passages[number].pieces)
+        for pool in pools
         for question in pool.questions
         for number in question.read
     ]
     findings = iter(read_all(network, pairs))
-    return [
-        _best_answer(pool, question, [next(findings) for _ in question.read])
-        for question in pool.questions
-    ]
+    return {
+        pool.name: [
+            _best_answer(pool, question, [next(findings) for _ in question.read])
+            for question in pool.questions
+        ]
+        for pool in pools
+    }
 
 
 def _best_answer(pool: Pool, question: PoolQuestion, findings: Sequence[Finding]) -> Answer:
@@ -164,7 +171,7 @@ def choose_thresholds(scores: Scores, told: Labels) -> Thresholds:
 
 def measure(pools: Sequence[Pool], network: Network) -> dict[str, Any]:
     """Return all figures of a network, with the rule and thresholds of the calibration pools."""
-    answers = {pool.name: answer_pool(pool, network) for pool in pools}
+    answers = answer_pools(pools, network)
     by_name = {pool.name: pool for pool in pools}
     rules = {"margin": MARGIN_ONLY}
     calibration = [

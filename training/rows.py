@@ -22,7 +22,7 @@ from training.questions import Stretch, hash_text, read_lines, read_stretches
 WRITTEN = "near"
 """Set of the hand-written questions."""
 _ENCYCLOPEDIA = "squad1.1-part"
-_WRITTEN_COPIES = 2
+_WRITTEN_COPIES = 3
 _TALE_COPIES = 2
 _OTHER_PASSAGES = 2
 _OTHER_SECTIONS = 2

@@ -1,17 +1,18 @@
 """Trainings side by side on one device: shares of the questions, several seeds, sets left out.
 
-Each run is a process that trains for the same time, reads the pools and writes its figures. Runs
-that differ by their seed alone are averaged at the end; the average is what ships.
+Each run is a process that trains for the same time. Runs that differ by their seed alone are
+averaged; the average is what ships, and it is written before anything is measured.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -69,16 +70,20 @@ def choose_rows(packed: Packed, run: Run) -> Packed:
     return packed.keep(chosen)
 
 
-def _train_one(run: Run, prepared: Path, folder: Path) -> None:
-    """Train, measure and write the weights and figures of one run; the body of a process."""
+def _train_one(run: Run, prepared: Path, scratch: Path) -> None:
+    """Train and write the weights of one run; the body of a process."""
     report = _reporter(run.name)
     rows = choose_rows(Packed.load(prepared / ROWS_FILE), run)
     report(f"{len(rows.question)} rows, {int((rows.start >= 0).sum())} with an answer")
     weights = train(rows, load_compressed(prepared / BASE_FILE), run.schedule, report)
-    (folder / f"{run.name}.npz").write_bytes(encode_weights(weights))
-    figures = measure_weights(weights, prepared, rounded=False)
-    (folder / f"{run.name}.json").write_text(json.dumps(figures))
-    report("measured")
+    (scratch / f"{run.name}.npz").write_bytes(encode_weights(weights))
+
+
+def _measure_one(name: str, stored: Path, prepared: Path, rounded: bool, out: Path) -> None:
+    """Measure weights and write their figures; the body of a process."""
+    figures = measure_weights(decode_weights(stored.read_bytes()), prepared, rounded)
+    out.write_text(json.dumps(figures))
+    _reporter(name)("measured")
 
 
 def _reporter(name: str) -> Callable[[str], None]:
@@ -97,38 +102,46 @@ def measure_weights(weights: Weights, prepared: Path, rounded: bool) -> dict[str
 
 
 def run_side_by_side(runs: Sequence[Run], prepared: Path, out: Path) -> dict[str, Any]:
-    """Train all runs at once, and write figures, and the average of seeds, to a folder."""
-    scratch = out / "runs"
-    scratch.mkdir(parents=True, exist_ok=True)
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_train_one, args=(r, prepared, scratch)) for r in runs]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    done = [run for run in runs if (scratch / f"{run.name}.npz").exists()]
-    figures = {
-        run.name: json.loads(path.read_text())
-        for run in done
-        if (path := scratch / f"{run.name}.json").exists()
-    }
-    _write_figures(figures, out)
-    if done and len({(run.share, run.left_out) for run in done}) == 1:
-        found = [decode_weights((scratch / f"{run.name}.npz").read_bytes()) for run in done]
-        shipped = encode_weights(average(found))
-        write_parts(shipped, out)
-        figures |= dict(_measure_average(decode_weights(shipped), prepared))
-        _write_figures(figures, out)
-    return figures
-
-
-def _write_figures(figures: dict[str, Any], out: Path) -> None:
+    """Train all runs at once, and write the average of seeds and then all figures to a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        _run_processes(_train_one, [(run, prepared, scratch) for run in runs])
+        stored = {
+            run.name: (path, False)
+            for run in runs
+            if (path := scratch / f"{run.name}.npz").exists()
+        }
+        if stored and len({(run.share, run.left_out) for run in runs}) == 1:
+            found = [decode_weights(path.read_bytes()) for path, _ in stored.values()]
+            shipped = scratch / "average.npz"
+            shipped.write_bytes(encode_weights(average(found)))
+            write_parts(shipped.read_bytes(), out)
+            if len(found) == 1:
+                stored = {}
+            stored |= {"average": (shipped, False), "average, 8 bits": (shipped, True)}
+        results = {name: scratch / f"{name}.json" for name in stored}
+        _run_processes(
+            _measure_one,
+            [
+                (name, path, prepared, rounded, results[name])
+                for name, (path, rounded) in stored.items()
+            ],
+        )
+        figures = {
+            name: json.loads(path.read_text()) for name, path in results.items() if path.exists()
+        }
     (out / "figures.json").write_text(json.dumps(figures, indent=1))
     if figures:
         print(to_table(figures), flush=True)
         (out / "figures.md").write_text(f"{to_table(figures)}\n\n{to_table(figures, 'rule')}\n")
+    return figures
 
 
-def _measure_average(weights: Weights, prepared: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, rounded in (("average", False), ("average, 8 bits", True)):
-        yield name, measure_weights(weights, prepared, rounded)
+def _run_processes(body: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=body, args=given) for given in arguments]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()

@@ -76,9 +76,9 @@ class Batches:
         pieces, first, size = self._find(self._questions, question)
         places = torch.arange(length, device=self._device, dtype=torch.int32).expand(len(rows), -1)
         shown_from = size + 2
-        asked = pieces[(first + places - 1).clamp(0, len(pieces) - 1)]
+        asked = pieces[(first + places - 1).clamp(0, len(pieces) - 1).long()]
         pieces, first, _ = self._find(self._passages, passage)
-        shown = pieces[(first + window + places - shown_from).clamp(0, len(pieces) - 1)]
+        shown = pieces[(first + window + places - shown_from).clamp(0, len(pieces) - 1).long()]
         batch = torch.where(places < shown_from, asked, shown)
         batch = torch.where(places == 0, _CLASSIFIER, batch)
         ends = (places == shown_from - 1) | (places == length - 1)
