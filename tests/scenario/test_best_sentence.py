@@ -147,6 +147,7 @@ harbour was old. The keeper slept until the west was dark.
 """
 
 
+@pytest.mark.recommended
 @proves("result.best-sentence")
 def test_mark_citation_and_quote_have_the_same_best_sentence(tmp_path: Path) -> None:
     texts = {"a__md": f"# The lamp of the keeper\n\n{OWN}", "b__md": f"# Rain\n\nFog. {OTHER}"}

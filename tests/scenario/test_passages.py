@@ -334,6 +334,7 @@ def test_excerpts_with_few_of_the_words_are_left_out(world: World) -> None:
     assert not any("Rain came" in part.text for part in found.passages)
 
 
+@pytest.mark.recommended
 @proves("retrieval.fitted-passages")
 def test_excerpts_of_overlapping_passages_do_not_repeat(tmp_path: Path) -> None:
     lib = pairs(tmp_path, size=8, overlap=4)

@@ -84,6 +84,8 @@ _INDENTED = re.compile(r"^(?:\t| {2})", re.MULTILINE)
 """The beginning of an indented line, as code and nested lists have it."""
 _TITLE_SHOWN = 60
 _BEGINNING_SHOWN = 160
+_SHORT_TABLE = 6
+"""Maximum number of lines of a passage with a table that is printed whole."""
 
 
 def print_search(result: SearchResult, query: str, *, full: bool) -> None:
@@ -188,7 +190,7 @@ def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words
     else:
         best = SearchedWords(query).find_best(text, language, spans) or 0
     shown = spans[max(best - 1, 0) : best + 2]
-    if len(shown) == len(spans):
+    if len(shown) == len(spans) or (is_table and len(spans) <= _SHORT_TABLE):
         return text, words
     start, end = shown[0][0], shown[-1][1]
     before = "" if shown[0] == spans[0] else "… "
