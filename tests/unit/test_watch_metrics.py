@@ -81,7 +81,8 @@ def test_metrics_are_the_sums_of_the_reports_of_bundles(
         expected = sum(one.status == status for one in bundles)
         assert number(found, "bundles_total", request="retrieve", status=status) == expected
     assert number(found, "request_seconds_count", request="retrieve") == 3
-    assert number(found, "stage_seconds_count", request="retrieve", stage="vector") == 3
+    # A search that meets a repair under way begins again, with the cached vector.
+    assert 3 <= number(found, "stage_seconds_count", request="retrieve", stage="vector") <= 4
     assert number(found, "query_cache_total", request="retrieve", outcome="miss") == 3
     # A second search may find the old point too, before the first one's repair has removed it.
     assert 1 <= number(found, "repairs_total", request="repair", deed="deleted_point") <= sum(stale)

@@ -28,7 +28,7 @@ export function split(letters, node, end) {
   return rest;
 }
 
-const INLINE = "em, strong, code, s, a, .cite, .unsupported";
+const INLINE = ["em", "strong", "code", "s", "a", ".cite", ".unsupported"].join();
 
 /** Put a mark behind the last letter of a sentence, its emphasis or link, and its punctuation. */
 export function putBehind(letters, last, mark) {
