@@ -228,8 +228,8 @@ fuzz-http: MINUTES = 5
 fuzz-http: $(VENV)/.dev ## test a running server against its OpenAPI document; MINUTES, SEED
 	$(BIN)/python -m tools.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
 
-growth: $(VENV)/.dev ## how the cost of every call grows with what a caller chooses (minutes)
-	$(BIN)/python -m tools.growth
+growth: $(VENV)/.dev ## how the cost of every call grows with what a caller chooses (minutes); PARTS
+	$(BIN)/python -m tools.growth $(PARTS:%=--only %)
 
 soak: MINUTES = 5
 soak: $(VENV)/.dev ## 12 clients on one server while documents are replaced and deleted; MINUTES, SEED

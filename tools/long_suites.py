@@ -57,7 +57,8 @@ SUITES = (
     Suite("fuzz MINUTES=4 SEED={round}", 5),
     Suite("fuzz-http MINUTES=4 SEED={round}", 5),
     Suite("soak MINUTES=3 SEED={round}", 4),
-    Suite("growth", 4),
+    Suite('growth PARTS="arguments accepted"', 4),
+    Suite('growth PARTS="mcp data documents"', 4),
     Suite('bench BENCH_OPTIONS="--minutes 5 --from {round}"', 5),
     Suite("prove-worlds MINUTES=5 TRANSACTIONS=50000 SEED={round}", 2),
     # One book: nobody knows how many there is time for.
