@@ -58,7 +58,6 @@ def test_numbers_in_the_text_are_those_that_hold() -> None:
     text = " ".join(prose_of(PAGE).split())
 
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
-    assert f"at most {server.MAX_RESTARTS} times" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
     assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
 

@@ -37,6 +37,9 @@ HARMLESS = {
     "jobs/queue.py:run": "waits and tries again after any error",
     "mcp/stdio.py:_write": "writes to a pipe that is open",
     "parsing/sandbox/process.py:_address_space": "an estimate; 0 means unknown",
+    "proof/verify.py:main": "runs alone, and names the file with the error of the system",
+    "settings/connection.py:write_connection": "the page says that the file was not written",
+    "settings/connection.py:remove_connection": "the page says that the file was not written",
     "extensions/formats/ocr.py:_read_frames": "reads from memory; an error means a broken image",
 }
 """Where nothing is asked, and why that is right."""

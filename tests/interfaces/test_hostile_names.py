@@ -48,7 +48,6 @@ HOSTILE: dict[str, str] = {
     "cyrillic": OTHER.replace("e", "е"),
     "full width": "".join(chr(ord(one) + 0xFEE0) for one in OTHER),
     "upper case": OTHER.upper(),
-    "spaces around": f" {OTHER} ",
     "zero width": OTHER.replace("-", "\u200b-"),
     "soft hyphen": f"{OTHER}\u00ad",
     "right to left": f"\u202e{OTHER}",

@@ -252,6 +252,7 @@ def test_retrieved_chunks_are_sorted_and_include_the_used(
     assert {note.verdict.value for note in notes[6:]} == {"outranked"}
 
 
+@proves("decision.used-among-retrieved")
 @pytest.mark.parametrize(
     ("defaults", "first"), [("recommended", "The spare key"), ("contract", "Fog lay")]
 )

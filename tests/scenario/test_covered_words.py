@@ -98,6 +98,7 @@ def test_recommended_world_answers_if_the_words_are_covered(tmp_path: Path) -> N
         assert decided(world, mode="hybrid") == ("rag", "reached_high")
 
 
+@proves("decision.used-among-retrieved")
 @pytest.mark.usefixtures("calibrated")
 def test_sources_without_a_word_of_the_question_come_last(tmp_path: Path) -> None:
     other, answering = scored(0.95, OTHER, long=False), scored(0.6, "The miller held it.")
@@ -113,6 +114,7 @@ def test_sources_without_a_word_of_the_question_come_last(tmp_path: Path) -> Non
     assert model.prompt.index("The miller") < model.prompt.index(OTHER)
 
 
+@proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
 def test_only_passages_whose_evidence_counts_are_compared_with_the_words(tmp_path: Path) -> None:
     others = {f"p{n}__txt": scored(0.56, f"Rain fell on hut {n}.") for n in range(14)}
@@ -130,6 +132,7 @@ def test_only_passages_whose_evidence_counts_are_compared_with_the_words(tmp_pat
 FAR = "Which dose of insulin is safe?"
 
 
+@proves("decision.evidence")
 @pytest.mark.parametrize("calibration", ["calibrated", None])
 def test_bundle_says_if_nothing_is_close_without_a_second_search(
     tmp_path: Path, request: pytest.FixtureRequest, calibration: str | None

@@ -255,6 +255,7 @@ def keyword_world(folder: Path) -> World:
     return world
 
 
+@proves("search.words")
 def test_keyword_mode_explains_by_chunks_with_a_word_of_the_query(tmp_path: Path) -> None:
     world = keyword_world(tmp_path)
 
@@ -276,6 +277,7 @@ def test_keyword_mode_explains_by_chunks_with_a_word_of_the_query(tmp_path: Path
     assert world.why_not(light, "clerk", mode="keyword").code == WhyNot.NO_WORDS
 
 
+@proves("bundle.token-budget")
 def test_small_budget_warns_and_counts_in_every_operation(tmp_path: Path) -> None:
     world = three(make_library(tmp_path))
     reader = world.reader("ann")

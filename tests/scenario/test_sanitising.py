@@ -127,6 +127,7 @@ def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
     assert not any(secret in everything(again) for secret in SECRETS)
 
 
+@proves("sanitise.before-chunking")
 @pytest.mark.parametrize("mode", ["on", "shadow"])
 def test_sanitising_without_its_packages_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

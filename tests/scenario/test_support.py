@@ -55,6 +55,7 @@ def test_long_reply_is_checked_in_part(tmp_path: Path) -> None:
     assert 0 < answer.support.sentences[-1].end <= MAX_CHECKED < len(reply)
 
 
+@proves("support.sentences")
 def test_without_a_model_there_is_no_support_in_the_answer_nor_in_json(tmp_path: Path) -> None:
     made = study(tmp_path)
     made.add(a__txt=scored(0.8))

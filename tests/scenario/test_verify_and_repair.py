@@ -448,6 +448,7 @@ def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     assert [notice.code for notice in result.warnings] == ["repair_not_recorded"]
 
 
+@proves("verify.every-point")
 def test_revision_with_the_root_of_a_merkle_tree_is_intact(tmp_path: Path) -> None:
     lib, world = build(tmp_path)
     scope = lib.scope(world)
