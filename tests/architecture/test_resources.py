@@ -15,7 +15,6 @@ HARMLESS = {
     "files/assets.py:_claim": "raised again, to where it is asked",
     "files/assets.py:copy_published": "a copy follows, which fails for the same reason",
     "files/backup.py:write": "a rename follows, which needs neither room nor a descriptor",
-    "wiring/environment.py:_written_parts": "seeks in an open file; unknown parts are searched",
     "ingest/workers/client.py:_free_memory": "what is unknown counts as enough",
     "ingest/workers/client.py:ask": "the worker is replaced, and starting one asks",
     "files/jail.py:_is_folder": "looks at a name, which needs no descriptor",

@@ -96,6 +96,7 @@ UNSEEN = {
     ("states", "warning"): "why a state is what it is; nothing depends on it",
     ("states", "state"): "compared with the index",
     ("states", "world_id"): "the chunk is then in another world, where its checksum fails",
+    ("chunks", "revision"): "a search cuts the chunk again; no state leads to the changed row",
     ("vectors", "world_id"): "the vector is then in another world, where its checksum fails",
     ("vectors", "profile_id"): "a vector that is missed is made again",
     ("vectors", "text_hash"): "a vector that is missed is made again",
@@ -146,6 +147,8 @@ ORPHANED = {
 }
 """Without its state, a chunk's point is an orphan: it is named once, and deleted. The doctor finds
 that the chunk is missing, and cuts it again."""
+UNREAD = {("states", "reach")}
+"""A chunk that seems to reach past the position is unread, and nothing is said about it."""
 ORDER_ONLY = {"words", "word_counts", "tallies", "query_cache"}
 """Tables that affect the order and counts of results, but not their text."""
 
@@ -508,7 +511,11 @@ def examine(
 ) -> Iterator[str]:
     """Yield the faults of outputs and doctor after a change, and after a repair."""
     place = change.table, change.column
-    quiet = change.table in ORDER_ONLY or place in {*GONE, *ORPHANED} or (change.table, "*") in GONE
+    quiet = (
+        change.table in ORDER_ONLY
+        or place in {*GONE, *ORPHANED, *UNREAD}
+        or (change.table, "*") in GONE
+    )
     yield from (f"{name} {found}" for name, found in ask_all(made, asked, before, quiet=quiet))
     if change.table in FREE:
         return
