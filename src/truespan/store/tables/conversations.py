@@ -198,8 +198,8 @@ class Conversations(Part):
             limit=_PAGE,
         ):
             after = rows[-1][0]
-            for _, conversation, *row in rows:
-                if _read_turn(world, conversation, row).damaged:
+            for _, conversation, *cells in rows:
+                if _read_turn(world, conversation, tuple(cells)).damaged:
                     found[conversation] = None
         yield from found
 

@@ -96,8 +96,8 @@ class Notes(Part):
             limit=_PAGE,
         ):
             after = rows[-1][0]
-            for _, *row in rows:
-                if (note := _read_note(world, row)).content is None:
+            for _, *cells in rows:
+                if (note := _read_note(world, tuple(cells))).content is None:
                     yield note.id
 
     @retry_on_conflict
