@@ -29,7 +29,7 @@ from bench.scifact import (
 )
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.evaluation.golden import GoldenQuery, normalize_text
+from truespan.extensions.quality.golden import GoldenQuery, normalize_text
 from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults, Granularity
 

@@ -31,16 +31,16 @@ from bench.scifact import (
 )
 from bench.scifact_files import golden_claims
 from truespan.engine.world import World
-from truespan.evaluation.calibrate import (
+from truespan.extensions.quality.calibrate import (
     Proposal,
     best_hits,
     calibrate,
     round_calibration,
     unrelated,
 )
-from truespan.evaluation.evaluate import ScoredHit, scored_hits
-from truespan.evaluation.golden import GoldenQuery
-from truespan.evaluation.tables import calibration_lines
+from truespan.extensions.quality.evaluate import ScoredHit, scored_hits
+from truespan.extensions.quality.golden import GoldenQuery
+from truespan.extensions.quality.tables import calibration_lines
 from truespan.types.profile import Calibration
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

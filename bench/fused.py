@@ -31,7 +31,7 @@ from bench.scifact import (
 )
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.evaluation.compare import randomisation_test
+from truespan.extensions.quality.compare import randomisation_test
 from truespan.types.bundle import Passage
 from truespan.types.request import FUSED_WEIGHT
 

@@ -24,16 +24,16 @@ import numpy
 from bench.material import books, shared_data
 from bench.scifact import read_corpus, read_judgements, read_queries
 from truespan.core.clock import SystemClock
-from truespan.evaluation.evaluate import ndcg
-from truespan.protocols import Embedder
-from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
-from truespan.providers.onnx_format import read_weights
-from truespan.providers.sentence_transformers import (
+from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_local import LocalTorchEmbedder, dequantise
+from truespan.extensions.models.torch_local import LocalTorchEmbedder, dequantise
+from truespan.extensions.quality.evaluate import ndcg
+from truespan.protocols import Embedder
+from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
+from truespan.providers.onnx_format import read_weights
 from truespan.settings.catalogue import SentenceTransformersSettings
 
 CHARACTERS = 1000

@@ -18,8 +18,8 @@ import numpy
 
 from bench.material import shared_data
 from bench.report import Figure, Options, at_least, at_most, run, say
+from truespan.extensions.models.multilingual import MultilingualEmbedder
 from truespan.providers.local import INPUT_LIMIT, LocalEmbedder, LocalModel
-from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.providers.onnx_embedder import OnnxEmbedder
 
 LANGUAGES = ("en", "de", "es", "ru", "zh", "tr", "th", "ar")

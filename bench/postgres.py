@@ -152,8 +152,8 @@ def _drain(process: subprocess.Popen[str]) -> None:
 
 
 def _prepare(server: Server) -> None:
-    from truespan.jobs.queue import prepare_queue
-    from truespan.store.engines.postgres_server import prepare_store
+    from truespan.extensions.cluster.postgres_server import prepare_store
+    from truespan.extensions.cluster.queue import prepare_queue
     from truespan.types.token import Secret
 
     with server.admin("postgres") as admin:

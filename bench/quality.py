@@ -36,8 +36,8 @@ from bench.scifact import (
     write_files,
 )
 from truespan.engine.world import World
-from truespan.evaluation.compare import randomisation_test
-from truespan.evaluation.evaluate import phrase_matcher
+from truespan.extensions.quality.compare import randomisation_test
+from truespan.extensions.quality.evaluate import phrase_matcher
 from truespan.types import request
 from truespan.types.request import Mode, RankPart
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.material import shared_data
-from truespan.evaluation.golden import GoldenQuery, normalize_text, parse_golden
+from truespan.extensions.quality.golden import GoldenQuery, normalize_text, parse_golden
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.text.sentences import split_sentences

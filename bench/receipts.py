@@ -16,7 +16,7 @@ import truespan
 from bench.material import books
 from bench.measure import Work, cpu_seconds, medians
 from bench.report import Figure, Options, at_most, run
-from truespan.proof.verify import verify
+from truespan.extensions.proof.verify import verify
 
 ROUNDS = 200
 PASSAGES = 20

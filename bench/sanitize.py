@@ -9,8 +9,8 @@ from __future__ import annotations
 from bench.material import books
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, Target, at_least, run, say
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 ROUNDS = 5
 LETTER = (

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from bench.scifact import read_judgements, read_lines, read_queries
-from truespan.evaluation.golden import Expected, GoldenQuery, golden_line
+from truespan.extensions.quality.golden import Expected, GoldenQuery, golden_line
 
 
 def main(arguments: list[str]) -> int:

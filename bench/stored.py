@@ -25,8 +25,9 @@ from bench.postgres import Server, named, started
 from bench.report import Figure, Options, at_most, run, say
 from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.engine.library import Library
+from truespan.extensions.cluster import postgres
 from truespan.retrieval.stages import verify
-from truespan.store.engines import postgres, sqlite
+from truespan.store.engines import sqlite
 from truespan.store.engines.session import scope_values
 from truespan.store.tables.chunks import _select_chunks
 from truespan.types.scope import Scope

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import Figure, Options, run, say
-from truespan.answers.support.check import Comparison, check_support
+from truespan.extensions.checks.support.check import Comparison, check_support
+from truespan.extensions.models.multilingual import MultilingualEmbedder
 from truespan.providers.local import LocalEmbedder, LocalModel
-from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.providers.onnx_embedder import OnnxEmbedder
 from truespan.types.answer import Support
 from truespan.types.chunk import ChunkKind, SourceLabels

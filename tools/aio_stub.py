@@ -71,7 +71,7 @@ def write_stub() -> str:
     for kind in WRAPPED:
         lines = list[str]()
         for part in reversed([base for base in kind.__mro__ if base.__module__ in sys.modules]):
-            if not part.__module__.startswith("truespan.engine"):
+            if not part.__module__.startswith("truespan."):
                 continue
             source = ast.parse(inspect.getsource(sys.modules[part.__module__]))
             imported |= dict(_find_imports(source, part.__module__))

@@ -24,9 +24,9 @@ from qdrant_client import QdrantClient
 from tests.support.worlds import ManualClock
 
 from truespan.core.clock import SystemClock
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import VectorIndex
 from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text

@@ -33,8 +33,8 @@ from tests.support.hostile_texts import HOSTILE_TEXTS
 
 import truespan
 from truespan.engine.library import Library
-from truespan.http.operation import Operation
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.operation import Operation
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from truespan.http.openapi import document_operation, make_document
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.openapi import document_operation, make_document
+from truespan.extensions.server.http.routes import OPERATIONS
 
 
 def main() -> None:

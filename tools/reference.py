@@ -21,18 +21,18 @@ import truespan
 from tools.aio_stub import STUB, write_stub
 from truespan import errors
 from truespan.cli import run
-from truespan.cli.app import PANELS, make_commands
+from truespan.cli.app import make_commands
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
-from truespan.engine.evaluation import WorldEvaluation
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
-from truespan.http.openapi import document_operation, make_document
-from truespan.http.operation import EVENTS, Operation
-from truespan.http.routes import OPERATIONS, ROUTES
+from truespan.extensions.quality.world import WorldEvaluation
+from truespan.extensions.server.http.openapi import document_operation, make_document
+from truespan.extensions.server.http.operation import EVENTS, Operation
+from truespan.extensions.server.http.routes import OPERATIONS, ROUTES
 from truespan.settings.catalogue import (
     MAX_NUMBER,
     TYPES,
@@ -147,10 +147,10 @@ def render_commands() -> Iterator[str]:
     yield "\n### Query options\n"
     yield from (option_entry(seen[key]) for key in seen if key in query)
     yield ""
-    for panel, names in PANELS.items():
+    for panel, names in make_commands().panels().items():
         yield f"## {panel}\n"
         for full, command in known.items():
-            if full.split()[0] in names:
+            if full.split()[0] in dict(names):
                 yield from render_command(full, command, shared, most, query)
 
 

@@ -20,8 +20,8 @@ import psycopg
 from tests.support.postgres import Database, fresh_database
 
 from truespan.errors import TruespanError
-from truespan.store.engines.postgres import Address, PostgresDatabase
-from truespan.store.engines.postgres_server import Connection
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
+from truespan.extensions.cluster.postgres_server import Connection
 
 WAYS = ("commit", "abort", "error", "cancel", "time-out", "cut", "unset", "query")
 _WEIGHTS = (40, 15, 10, 4, 2, 1, 8, 20)

@@ -171,7 +171,7 @@ def download_model(name: str) -> Path:
     Raises:
         ModelUnavailable: The extra is not installed, or the hub does not give the model.
     """
-    from truespan.providers.sentence_transformers import download_model as download
+    from truespan.extensions.models.sentence_transformers import download_model as download
 
     return download(name)
 
@@ -256,7 +256,7 @@ def verify_receipt(
     """
     from pathlib import Path
 
-    from truespan.wiring.receipts import verify_receipt as verify
+    from truespan.extensions.proof.receipts import verify_receipt as verify
 
     return verify(
         receipt,

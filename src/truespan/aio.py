@@ -27,14 +27,14 @@ import truespan
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
-from truespan.engine.evaluation import WorldEvaluation
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
-from truespan.engine.signing import LibraryKeys
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
+from truespan.extensions.proof.signing import LibraryKeys
+from truespan.extensions.quality.world import WorldEvaluation
 
 __all__ = ["AsyncProxy", "open", "open_temporary"]
 

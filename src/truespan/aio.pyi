@@ -7,15 +7,15 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, overload
 
 from truespan.engine.components import Components
-from truespan.engine.evaluation import EvaluationProgress, Golden
 from truespan.engine.generations import Promotion
 from truespan.engine.ingestion import OnProgress, OnPrune
-from truespan.engine.watching import OnError, Watch
 from truespan.engine.world_ingestion import Paths
-from truespan.evaluation.calibrate import CalibrationReport
-from truespan.evaluation.evaluate import Evaluation
-from truespan.evaluation.golden import GoldenQuery
-from truespan.evaluation.report import EvaluationReport
+from truespan.extensions.crawl.watching import OnError, Watch
+from truespan.extensions.quality.calibrate import CalibrationReport
+from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.golden import GoldenQuery
+from truespan.extensions.quality.report import EvaluationReport
+from truespan.extensions.quality.world import EvaluationProgress, Golden
 from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport

@@ -34,7 +34,7 @@ from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
-    from truespan.proof.statement import SigningKey
+    from truespan.extensions.proof.statement import SigningKey
     from truespan.types.answer import ChatConnection, ChatServer, ChatTest
     from truespan.types.picture import PictureRequest, Rendering
 

@@ -3,19 +3,17 @@
 Owns: the types of the rows; finding and calling each extension's `register`.
 Does not own: the engine's own formats, models and commands, which stand beside their code.
 Must hold: registering imports no parser, no model and no interface, because a row names its
-function by a path; nothing that verifies, reveals, packs or scopes text can be added or replaced.
+function by a path; this module imports nothing heavy, because `truespan --help` reads it; nothing
+that verifies, reveals, packs or scopes text can be added or replaced.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from re import Pattern
-from typing import Any
-
-from msgspec import Struct, field
+from typing import Any, NamedTuple
 
 from truespan.errors import InvalidConfiguration
 
@@ -23,7 +21,7 @@ GROUP = "truespan.extensions"
 """Group of the entry points that name extensions."""
 
 
-class FileFormat(Struct, frozen=True, kw_only=True):
+class FileFormat(NamedTuple):
     """A file format: how its files are recognised, and which functions read them.
 
     A function is named by its path, `module:function`.
@@ -74,7 +72,7 @@ class FileFormat(Struct, frozen=True, kw_only=True):
     """Function that decides for a file with `mark`, given its bytes."""
 
 
-class TextRecognition(Struct, frozen=True):
+class TextRecognition(NamedTuple):
     """Recognition of text in pictures."""
 
     make: str
@@ -88,11 +86,26 @@ class TextRecognition(Struct, frozen=True):
         return all(find_spec(name) is not None for name in self.needs)
 
 
-class Tables(Struct):
+class Commands(NamedTuple):
+    """Commands of the command line in one module.
+
+    The function of a command has its name with underscores for hyphens; a group has `_group`
+    appended.
+    """
+
+    panel: str
+    """Heading in the help."""
+    module: str
+    names: tuple[str, ...]
+
+
+class Tables:
     """The rows that extensions added."""
 
-    formats: list[FileFormat] = field(default_factory=list)
-    text_recognition: TextRecognition | None = None
+    def __init__(self) -> None:
+        self.formats: list[FileFormat] = []
+        self.text_recognition: TextRecognition | None = None
+        self.commands: list[Commands] = []
 
 
 # Shared by threads: read once, and never changed after that.
@@ -103,6 +116,9 @@ def tables() -> Tables:
     Raises:
         InvalidConfiguration: an extension cannot be loaded.
     """
+    # Needed for `--help` and rarer things only, and not light.
+    from importlib.metadata import entry_points
+
     found = Tables()
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:

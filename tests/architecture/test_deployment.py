@@ -20,12 +20,12 @@ from tests.support.docs_reader import sections_of, table_rows
 from tests.support.postgres import another_server
 from truespan.cli import run
 from truespan.cli.app import make_commands
-from truespan.index.server import NEWEST, OLDEST, SUPPORTED
-from truespan.jobs.queue import prepare_queue
+from truespan.extensions.cluster.postgres_server import prepare_store, require_usable, role_of
+from truespan.extensions.cluster.qdrant import NEWEST, OLDEST, SUPPORTED
+from truespan.extensions.cluster.queue import prepare_queue
 from truespan.providers.ollama import to_pull
 from truespan.settings import FILE_NAME, read_settings
 from truespan.settings.catalogue import Settings
-from truespan.store.engines.postgres_server import prepare_store, require_usable, role_of
 from truespan.types.token import Secret
 
 ROOT = Path(__file__).parents[2]

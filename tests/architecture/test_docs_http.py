@@ -9,8 +9,8 @@ from msgspec.structs import fields
 
 from tests.support.docs_reader import DOCS, prose_of, sections_of, table_rows
 from truespan.cli.app import make_commands
-from truespan.http import app, bodies, pool, replies, server
-from truespan.http.openapi import HEADERS
+from truespan.extensions.server.http import app, bodies, pool, replies, server
+from truespan.extensions.server.http.openapi import HEADERS
 from truespan.settings.catalogue import Settings
 from truespan.types import token as replay
 

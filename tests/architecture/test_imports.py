@@ -18,8 +18,8 @@ LAYERS = (
     ("core",),
     ("types",),
     ("tables",),
-    ("observer", "text", "words", "settings", "wire", "evaluation", "proof"),
-    ("protocols", "parsing", "sanitize", "observability"),
+    ("observer", "text", "words", "settings", "wire"),
+    ("protocols", "parsing", "observability"),
     ("store",),
     ("ingest", "jobs", "maintenance"),
     ("files", "providers", "retrieval"),
@@ -27,10 +27,10 @@ LAYERS = (
     ("engine",),
     ("wiring", "integrations", "testing"),
     ("truespan",),
-    ("mcp", "aio", "extensions"),
-    ("http",),
+    ("aio",),
     ("cli",),
     ("__main__",),
+    ("extensions",),
 )
 """The packages, and the modules beside them, from the bottom to the top: each imports only lower
 layers. `truespan` is the package's own `__init__`."""
@@ -41,63 +41,148 @@ CLOSED = {
     "engine": {*LEVELS} - {"files", "providers", "index", "settings", "wire", "observability"},
     "testing": {"errors", "core", "types", "protocols"},
     "integrations": {"errors", "types", "wire", "engine"},
-    **dict.fromkeys(
-        ("mcp", "http", "cli"),
-        {*LEVELS} - {"store", "index", "providers", "files", "wiring", "parsing", "jobs"},
-    ),
+    "cli": {*LEVELS} - {"store", "index", "providers", "files", "wiring", "parsing", "jobs"},
 }
 """The only packages that some packages may import: the engine knows roles and not technology, and
 the interfaces know the engine."""
 
 EXTENSIONS = {
-    "formats": {"errors", "core", "types", "tables", "text", "words", "parsing"},
+    "checks": {"answers", "errors", "text", "types", "words"},
+    "cluster": {
+        "core",
+        "engine",
+        "errors",
+        "index",
+        "ingest",
+        "maintenance",
+        "observer",
+        "protocols",
+        "providers",
+        "store",
+        "types",
+    },
+    "crawl": {"engine", "errors", "ingest", "parsing", "protocols", "providers", "types"},
+    "formats": {"core", "errors", "parsing", "tables", "text", "types"},
+    "models": {"errors", "protocols", "providers", "settings", "types"},
+    "proof": {
+        "cli",
+        "core",
+        "engine",
+        "errors",
+        "ingest",
+        "parsing",
+        "protocols",
+        "settings",
+        "truespan",
+        "tables",
+        "types",
+        "wire",
+        "wiring",
+    },
+    "quality": {"cli", "core", "engine", "errors", "retrieval", "tables", "types", "wire"},
+    "server": {
+        "cli",
+        "core",
+        "engine",
+        "errors",
+        "extensions/checks",
+        "extensions/cluster",
+        "extensions/proof",
+        "extensions/quality",
+        "ingest",
+        "maintenance",
+        "observer",
+        "parsing",
+        "protocols",
+        "providers",
+        "retrieval",
+        "settings",
+        "text",
+        "truespan",
+        "tables",
+        "types",
+        "wire",
+        "wiring",
+    },
 }
-"""The packages that each extension imports, other extensions included. Nothing else imports one."""
+"""The packages that each extension imports, other extensions included."""
+NOT_YET = {
+    "__init__.py": {"extensions/models", "extensions/proof"},
+    "aio.py": {"extensions/proof", "extensions/quality"},
+    "answers/respond.py": {"extensions/checks"},
+    "cli/ask.py": {"extensions/proof"},
+    "engine/answering.py": {"extensions/checks"},
+    "engine/documents.py": {"extensions/server"},
+    "engine/freshness.py": {"extensions/crawl"},
+    "engine/generations.py": {"extensions/quality"},
+    "engine/ingestion.py": {"extensions/quality"},
+    "engine/library.py": {"extensions/cluster", "extensions/proof", "extensions/server"},
+    "engine/reader.py": {"extensions/proof", "extensions/server"},
+    "engine/world.py": {"extensions/quality"},
+    "engine/world_ingestion.py": {"extensions/crawl", "extensions/quality"},
+    "engine/world_queries.py": {"extensions/proof"},
+    "files/keys.py": {"extensions/proof"},
+    "ingest/draft.py": {"extensions/checks"},
+    "ingest/requests.py": {"extensions/crawl"},
+    "ingest/source_drafts.py": {"extensions/crawl"},
+    "parsing/__init__.py": {"extensions/server"},
+    "protocols.py": {"extensions/proof"},
+    "wiring/__init__.py": {
+        "extensions/checks",
+        "extensions/cluster",
+        "extensions/crawl",
+        "extensions/server",
+    },
+    "wiring/environment.py": {"extensions/cluster", "extensions/models"},
+    "wiring/providers.py": {"extensions/models", "extensions/server"},
+    "wiring/storage.py": {"extensions/cluster"},
+}
+"""Files of the engine that still import an extension. Remove rows, and add none."""
 
 THIRD_PARTY = {
     "apsw": "store/",
-    "psycopg": "store/",
-    "psycopg_pool": "store/",
-    "procrastinate": "jobs/",
+    "psycopg": "extensions/cluster/",
+    "psycopg_pool": "extensions/cluster/",
+    "procrastinate": "extensions/cluster/",
     "qdrant_edge": "index/edge/",
-    "qdrant_client": "index/server/",
-    "httpx": "index/server/",
-    "httpcore": "index/server/",
+    "qdrant_client": "extensions/cluster/qdrant/",
+    "httpx": "extensions/cluster/qdrant/",
+    "httpcore": "extensions/cluster/qdrant/",
     "onnxruntime": ("providers/onnx", "providers/rerank.py"),
-    "tokenizers": "providers/",
+    "tokenizers": ("providers/", "extensions/models/"),
     "sentencex": "text/sentences.py",
     "markdown_it": "parsing/formats/markdown.py",
     "lxml": ("parsing/", "extensions/formats/"),
-    "pypdfium2": "parsing/formats/pdf/",
+    "pypdfium2": ("parsing/formats/pdf/", "extensions/server/pictures/"),
     "python_calamine": "extensions/formats/sheets/binary.py",
     "rapidocr": "extensions/formats/ocr.py",
     "cv2": "extensions/formats/ocr.py",
     "PIL": "extensions/formats/ocr.py",
     "py3langid": "text/language.py",
     "Stemmer": "words/terms.py",
-    "watchfiles": "files/watch.py",
-    "yaml": "evaluation/golden.py",
-    "stdnum": "sanitize/",
-    "phonenumbers": "sanitize/",
-    "torch": ("providers/torch_", "providers/sentence_transformers.py"),
-    "huggingface_hub": "providers/sentence_transformers.py",
-    "transformers": ("providers/sentence_transformers.py", "providers/torch_local.py"),
-    "jwt": "providers/openid.py",
+    "watchfiles": "extensions/crawl/watch.py",
+    "yaml": "extensions/quality/golden.py",
+    "stdnum": "extensions/checks/sanitize/",
+    "phonenumbers": "extensions/checks/sanitize/",
+    "torch": "extensions/models/",
+    "huggingface_hub": "extensions/models/sentence_transformers.py",
+    "transformers": "extensions/models/",
+    "jwt": "extensions/server/openid.py",
     "click": "cli/",
     "rich": "cli/",
-    "mcp": ("mcp/", "http/"),
-    "mcp_types": ("mcp/", "http/"),
-    "anyio": ("mcp/", "http/"),
-    "starlette": ("http/", "mcp/"),
-    "uvicorn": "http/",
-    "python_multipart": "http/",
-    "prometheus_client": "observability/",
-    "opentelemetry": "observability/",
+    "mcp": "extensions/server/",
+    "mcp_types": "extensions/server/",
+    "anyio": "extensions/server/",
+    "starlette": "extensions/server/",
+    "uvicorn": "extensions/server/",
+    "python_multipart": "extensions/server/",
+    "prometheus_client": "extensions/server/metrics.py",
+    "opentelemetry": "extensions/server/tracing.py",
     "langchain_core": "integrations/langchain.py",
     "pydantic": "integrations/langchain.py",
     "llama_index": "integrations/llamaindex.py",
     "haystack": "integrations/haystack.py",
-    "cryptography": "proof/",
+    "cryptography": "extensions/proof/",
     "msgspec": "",
     "numpy": "",
 }
@@ -113,14 +198,15 @@ PRESENT = {"now", "utcnow", "today"}
 """Ways to touch the outside, closed to the parts that are pure. A `PurePath` is only a name."""
 PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
-    *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
-    *("extensions/formats/", "proof/statement.py"),
+    *("ingest/", "retrieval/", "answers/", "maintenance/", "engine/"),
+    *("extensions/formats/", "extensions/checks/", "extensions/quality/"),
+    "extensions/proof/statement.py",
 )
 OUTSIDE = (
     *("core/child_process.py", "core/clock.py", "core/disk.py"),
-    *("parsing/sandbox/", "ingest/workers/"),
+    *("parsing/sandbox/", "ingest/workers/", "extensions/quality/commands.py"),
 )
-"""Among the pure parts, the system's clock, files and processes, the parsers and workers."""
+"""Among the pure parts: the system's clock, files and processes, parsers, workers, commands."""
 
 
 def modules() -> list[Path]:
@@ -170,7 +256,7 @@ def own_packages(path: Path) -> set[str]:
     packages = {
         package_of(name.removeprefix("truespan").strip(".").replace(".", "/")) for name in found
     }
-    return packages - {package_of(relative(path))}
+    return packages - {package_of(relative(path)), "extensions"}
 
 
 def test_modules_at_the_root_are_few() -> None:
@@ -186,6 +272,7 @@ def test_packages_import_lower_layers_only() -> None:
             allowed &= CLOSED.get(package, allowed)
         else:
             allowed = EXTENSIONS[package.removeprefix("extensions/")]
+        allowed |= NOT_YET.get(relative(path), set())
         if upwards := own_packages(path) - allowed:
             wrong[relative(path)] = sorted(upwards)
     assert wrong == {}

@@ -12,9 +12,9 @@ import pytest
 
 from truespan.cli.app import make_commands
 from truespan.engine.world import World
-from truespan.http import schemas
-from truespan.http.bodies import Declaration
-from truespan.mcp import caller, resources, tools, writing
+from truespan.extensions.server.http import schemas
+from truespan.extensions.server.http.bodies import Declaration
+from truespan.extensions.server.mcp import caller, resources, tools, writing
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, QUERY_ARGUMENTS, Argument
 from truespan.wire.arguments import Arguments, SearchArguments, arguments_schema
 

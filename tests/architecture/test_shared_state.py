@@ -36,25 +36,29 @@ from tests.support.providers.bench import TickingClock, ring
 from tests.support.syntax import walk_file
 from tests.support.worlds import WordCounter, make_library
 from truespan.engine.components import Components
-from truespan.http.app import ServerOptions, make_app
-from truespan.http.streamable import StreamableApp
-from truespan.mcp.caller import AnonymousAccess
-from truespan.observability.metrics import MetricsObserver
+from truespan.extensions.crawl.web import WebPages
+from truespan.extensions.models.google import GoogleEmbedder
+from truespan.extensions.models.multilingual import MultilingualEmbedder
+from truespan.extensions.models.sentence_transformers import (
+    SentenceEmbedder,
+    TorchFolder,
+    TorchReranker,
+)
+from truespan.extensions.models.torch_local import LocalTorchEmbedder
+from truespan.extensions.server.http.app import ServerOptions, make_app
+from truespan.extensions.server.http.streamable import StreamableApp
+from truespan.extensions.server.mcp.caller import AnonymousAccess
+from truespan.extensions.server.metrics import MetricsObserver
+from truespan.extensions.server.openid import KeyCache
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.providers.chat import ChatDialect
 from truespan.providers.embedder import EmbedderOptions
-from truespan.providers.google import GoogleEmbedder
 from truespan.providers.local import LocalEmbedder, LocalModel
-from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
-from truespan.providers.openid import KeyCache
 from truespan.providers.rerank import OnnxReranker
-from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder, TorchReranker
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.providers.torch_local import LocalTorchEmbedder
-from truespan.providers.web import WebPages
 from truespan.wiring import open_library
 from truespan.wiring.providers import DeferredChat
 

@@ -31,11 +31,11 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
+from truespan.extensions.server.http.app import report_bug
 from truespan.files.assets import AssetFolder
 from truespan.files.jail import list_folder, read_file
 from truespan.files.keys import UsageKey
 from truespan.files.uploads import UploadFolder
-from truespan.http.app import report_bug
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.process import log
 from truespan.parsing.sandbox.client import ChildParser
@@ -128,7 +128,7 @@ def test_database_without_free_descriptors_says_so(lib: LibraryFixture) -> None:
 
 def test_database_server_errors_name_the_resource() -> None:
     pg = pytest.importorskip("psycopg.errors")
-    from truespan.store.engines.postgres_server import map_errors
+    from truespan.extensions.cluster.postgres_server import map_errors
 
     def failure(kind: type[Exception]) -> TruespanError | None:
         def work() -> None:

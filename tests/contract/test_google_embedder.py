@@ -28,9 +28,9 @@ from truespan.errors import (
     QueryTooLong,
     TextTooLong,
 )
+from truespan.extensions.models.google import GoogleEmbedder
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
-from truespan.providers.google import GoogleEmbedder
 from truespan.types.profile import Distance, EmbeddingLimits
 from truespan.types.vectors import Vector
 

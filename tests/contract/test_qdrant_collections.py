@@ -14,8 +14,8 @@ from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.rows import each_row
 from tests.support.worlds import ManualClock
 from truespan.errors import IndexUnavailable
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 
 
 @pytest.fixture

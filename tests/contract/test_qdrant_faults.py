@@ -16,9 +16,9 @@ from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.core.clock import SystemClock
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
-from truespan.index.server import ServerOptions
-from truespan.index.server.failures import server_errors
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.failures import server_errors
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.types.ids import ChunkId, hash_text
 from truespan.types.scope import Scope

@@ -21,8 +21,8 @@ from tests.contract.index_contract import (
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import ManualClock
 from truespan.core.clock import SystemClock
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.types.token import Secret
 from truespan.types.vectors import numbers_of
 

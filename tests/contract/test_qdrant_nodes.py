@@ -17,8 +17,8 @@ from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.rows import each_row
 from truespan.core.clock import SystemClock
 from truespan.errors import IndexUnavailable, InvalidConfiguration
-from truespan.index.server import ServerOptions, server_targets
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions, server_targets
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.types.scope import Scope
 

@@ -21,8 +21,8 @@ from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.core.clock import SystemClock
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector

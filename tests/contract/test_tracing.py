@@ -19,7 +19,7 @@ from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import watched
 from truespan.engine.library import Library
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.observability.tracing import TracingObserver
+from truespan.extensions.server.tracing import TracingObserver
 from truespan.types.answer import Finished
 
 TEXT = (

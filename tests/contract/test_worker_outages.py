@@ -18,7 +18,7 @@ from tests.support.worker_process import FEW, library
 from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
 from truespan.engine.library import Library
-from truespan.jobs.queue import QueueLimits
+from truespan.extensions.cluster.queue import QueueLimits
 from truespan.types.job import JobState
 
 WAIT = 60.0

@@ -16,8 +16,8 @@ import truespan
 from tests.interfaces.http_client import Client
 from truespan.cli import run
 from truespan.errors import TruespanError, error_types
-from truespan.mcp.server import call_tool
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
+from truespan.extensions.server.mcp.server import call_tool
+from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.bundle import ContextBundle
 from truespan.wire.serialize import failure_of, record_data, status_of
 

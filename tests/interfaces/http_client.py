@@ -16,8 +16,8 @@ from typing import Any
 import uvicorn
 
 from truespan.engine.library import Library
-from truespan.http.app import ServerOptions, make_app
-from truespan.http.server import uvicorn_config
+from truespan.extensions.server.http.app import ServerOptions, make_app
+from truespan.extensions.server.http.server import uvicorn_config
 
 TIMEOUT = 60.0
 VOLATILE = ("date",)

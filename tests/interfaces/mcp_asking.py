@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tests.interfaces.http_client import Client, Response
 from tests.interfaces.mcp_clients import HELLO
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
+from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 
 HEADERS = [
     ("accept", "application/json, text/event-stream"),

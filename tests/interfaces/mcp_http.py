@@ -25,9 +25,9 @@ import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from tests.support.http_server import NO_TLS
 from truespan.errors import Unauthorized
-from truespan.http.auth import Credentials
-from truespan.http.mcp import McpApp
-from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
+from truespan.extensions.server.http.auth import Credentials
+from truespan.extensions.server.http.mcp import McpApp
+from truespan.extensions.server.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 

@@ -16,8 +16,8 @@ from tests.interfaces.http_client import Client, Response
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.http.operation import Operation
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.operation import Operation
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, WORLD_VERBS, Verb
 

@@ -18,9 +18,9 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.audience_twins import CALLERS, LATER, SECRETS, Twin, twins
 from tests.support.worlds import STORES
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.types.request import Mode
 
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)

@@ -11,9 +11,9 @@ from tests.interfaces.http_client import serve_library
 from tests.promises import proves
 from tests.support.epub_maker import Book, Line, page
 from truespan.cli import run
-from truespan.mcp.caller import WritePermissions, narrow_caller
-from truespan.mcp.server import call_tool
-from truespan.mcp.tools import role_for
+from truespan.extensions.server.mcp.caller import WritePermissions, narrow_caller
+from truespan.extensions.server.mcp.server import call_tool
+from truespan.extensions.server.mcp.tools import role_for
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 

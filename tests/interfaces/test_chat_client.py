@@ -11,8 +11,8 @@ import pytest
 from tests.interfaces.http_client import serve_library
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, study
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.types.scope import UNLIMITED
 
 PROGRAM = Path(__file__).parents[2] / ".venv-llm" / "bin" / "llm"

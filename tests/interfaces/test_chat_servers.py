@@ -15,11 +15,11 @@ from tests.promises import proves
 from tests.support.providers.chat import KEY, OllamaChatServer, OpenAiChatServer
 from truespan.cli import run
 from truespan.errors import InvalidConfiguration, NotAllowed, ProviderRefused, ServiceError
-from truespan.http.auth import AuthPolicy
-from truespan.http.server import ServerOptions
+from truespan.extensions.server import chat_servers
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.server import ServerOptions
 from truespan.types.answer import ChatConnection
 from truespan.types.token import Secret
-from truespan.wiring import chat_servers
 
 MODEL = "tide-teller"
 OWN_LINES = "# My settings\n[rerank]\ncandidates = 7\n\n[chat]\ntemperature = 0.5\n"

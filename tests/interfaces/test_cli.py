@@ -259,13 +259,18 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     # Modules that a search does not need, by purpose.
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
-        *("truespan.parsing", "truespan.ingest", "truespan.sanitize", "truespan.maintenance"),
+        *(
+            "truespan.parsing",
+            "truespan.ingest",
+            "truespan.extensions.checks.sanitize",
+            "truespan.maintenance",
+        ),
         *(
             "truespan.retrieval.fused",
             "truespan.retrieval.reading.pages",
             "truespan.store.transfer.copy",
         ),
-        *("truespan.index.server", "truespan.files.backup", "truespan.cli.documents"),
+        *("truespan.extensions.cluster.qdrant", "truespan.files.backup", "truespan.cli.documents"),
         *("truespan.retrieval.rerank", "truespan.engine.reader", "truespan.answers"),
         *("asyncio", "email", "http", "concurrent", "secrets", "base64", "urllib.request"),
     )
@@ -304,7 +309,7 @@ def test_unchanged_folder_needs_no_model_and_no_process(
             "truespan.engine.doctor",
             "truespan.engine.reader",
         ),
-        *("truespan.evaluation", "truespan.retrieval.fused", "truespan.index.server"),
+        *("truespan.evaluation", "truespan.retrieval.fused", "truespan.extensions.cluster.qdrant"),
     )
     script = (
         "import sys; from truespan.cli import run; starts = []; "

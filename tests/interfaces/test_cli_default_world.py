@@ -13,9 +13,9 @@ import truespan
 from tests.promises import proves
 from truespan.cli import run
 from truespan.errors import InvalidArgument, WorldNotNamed
-from truespan.http.app import ServerOptions
-from truespan.http.server import Service, _configure
-from truespan.mcp.stdio import open_narrowed
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.server import Service, _configure
+from truespan.extensions.server.mcp.stdio import open_narrowed
 from truespan.settings import find_library
 from truespan.settings.catalogue import Settings
 from truespan.types.ids import WorldId

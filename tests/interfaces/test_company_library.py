@@ -14,7 +14,7 @@ from tests.interfaces.http_client import Client, Response, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.http.app import ServerOptions
+from truespan.extensions.server.http.app import ServerOptions
 from truespan.types.job import JobState
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "company_library.py"

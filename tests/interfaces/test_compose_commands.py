@@ -34,8 +34,8 @@ from tests.support.postgres import (
 from tests.support.providers.ollama import Ollama
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.cli import run
-from truespan.jobs.queue import prepare_queue
-from truespan.store.engines.postgres_server import prepare_store
+from truespan.extensions.cluster.postgres_server import prepare_store
+from truespan.extensions.cluster.queue import prepare_queue
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 

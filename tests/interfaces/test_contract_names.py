@@ -13,7 +13,7 @@ from tests.interfaces.http_client import serve_library
 from tests.interfaces.mcp_clients import command, session
 from tests.support.worlds import WORDS, LibraryFixture, make_library
 from truespan.errors import InvalidArgument
-from truespan.http.openapi import CONTRACT_BODIES
+from truespan.extensions.server.http.openapi import CONTRACT_BODIES
 from truespan.wire.arguments import RetrievalArguments, SearchArguments, parse_arguments
 from truespan.wire.serialize import chunk_data, document_data
 

@@ -27,10 +27,10 @@ from tests.interfaces.tenants import (
 )
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.operation import Operation
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.operation import Operation
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.types.scope import UNLIMITED, Verb
 
 WORLD, OTHER = f"{OWN}-world", f"{FOREIGN}-world"

@@ -10,8 +10,8 @@ import pytest
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.promises import proves
 from tests.support.worlds import make_library
-from truespan.http.app import ServerOptions
-from truespan.http.auth import LOOPBACK, AuthPolicy
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import LOOPBACK, AuthPolicy
 
 OURS = "https://ours.example"
 ADDRESSES = ("/", "/page/app.js", "/v1/worlds", "/v1/me", "/health", "/metrics", "/openapi.json",
@@ -261,7 +261,7 @@ def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None
 
 
 def test_the_default_is_this_machine_alone_without_sharing(tmp_path: Path) -> None:
-    from truespan.http.server import Service
+    from truespan.extensions.server.http.server import Service
 
     assert Service(tmp_path).host == "127.0.0.1"
     policy = ServerOptions().auth

@@ -20,8 +20,8 @@ from tests.support.providers.loopback import Loopback
 from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.protocols import ChatModels
 from truespan.types.scope import UNLIMITED, Verb
 

@@ -23,8 +23,8 @@ from tests.unit.test_watch_metrics import number, samples
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.library import Library
 from truespan.errors import Interrupted
-from truespan.http.app import Limits, ServerOptions
-from truespan.observability.metrics import MetricsObserver
+from truespan.extensions.server.http.app import Limits, ServerOptions
+from truespan.extensions.server.metrics import MetricsObserver
 from truespan.protocols import ChatModels
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message, Role

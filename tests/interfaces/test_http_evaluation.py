@@ -13,10 +13,10 @@ import pytest
 from tests.interfaces.clients import settled
 from tests.interfaces.http_client import Client, serve_library
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine.evaluation import EvaluationProgress
-from truespan.evaluation.compare import compare, gate
-from truespan.evaluation.evaluate import Evaluation
-from truespan.evaluation.report import EvaluationReport
+from truespan.extensions.quality.compare import compare, gate
+from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.report import EvaluationReport
+from truespan.extensions.quality.world import EvaluationProgress
 
 GOLDEN = """
 - id: key

@@ -9,8 +9,8 @@ import pytest
 
 from tests.interfaces.http_client import Client, Response, read_reply, serve_library
 from tests.support.worlds import make_library
-from truespan.http import server as connection
-from truespan.http.app import Limits, ServerOptions
+from truespan.extensions.server.http import server as connection
+from truespan.extensions.server.http.app import Limits, ServerOptions
 
 BEGUN = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 PIECE = b"x-a: " + b"a" * 8000 + b"\r\n"

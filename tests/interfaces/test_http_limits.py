@@ -18,8 +18,8 @@ from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
-from truespan.http.app import THREADS, Limits, ServerOptions
-from truespan.http.auth import AuthPolicy
+from truespan.extensions.server.http.app import THREADS, Limits, ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.protocols import ChatModels
 
 SEARCH, DOCUMENTS = "/v1/worlds/w/search", "/v1/worlds/w/documents"

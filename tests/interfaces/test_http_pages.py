@@ -13,8 +13,8 @@ from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import make_library
 from truespan.engine.library import Library
-from truespan.http.app import ServerOptions
-from truespan.providers.web import WebPages
+from truespan.extensions.crawl.web import WebPages
+from truespan.extensions.server.http.app import ServerOptions
 from truespan.types.job import JobState
 
 

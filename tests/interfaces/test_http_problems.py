@@ -15,8 +15,8 @@ from tests.support.worlds import make_library
 from tests.unit.test_watch_metrics import number, samples
 from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
-from truespan.http.replies import HTTP_ADVICE
-from truespan.observability.metrics import MetricsObserver
+from truespan.extensions.server.http.replies import HTTP_ADVICE
+from truespan.extensions.server.metrics import MetricsObserver
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
 from truespan.wire.serialize import status_of
 

@@ -12,9 +12,9 @@ from tests.interfaces.http_client import Client, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form, timeless
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import InvalidConfiguration
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.server import check_names
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.server import check_names
 from truespan.ingest.requests import IngestRequest
 from truespan.settings.catalogue import HttpSettings, Settings
 

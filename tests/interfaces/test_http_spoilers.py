@@ -19,9 +19,9 @@ from tests.promises import proves
 from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.routes import OPERATIONS
 
 LENGTH, READ = 120, 40
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
@@ -183,7 +183,7 @@ def test_logs_have_no_query_token_or_document_text(
     shelf: Shelf, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    for name in ("truespan", "truespan.http", "uvicorn", "mcp", "asyncio"):
+    for name in ("truespan", "truespan.extensions.server.http", "uvicorn", "mcp", "asyncio"):
         logging.getLogger(name).setLevel(logging.DEBUG)
     secret = "zqquerycanary of the harbour"
     with serve_library(shelf.lib.library, CLOSED) as client:
@@ -201,7 +201,7 @@ def test_logs_have_no_query_token_or_document_text(
     logged = "\n".join([caplog.text, said.out, said.err])
 
     assert response.code == "invalid_argument"
-    assert "truespan.http" in caplog.text
+    assert "truespan.extensions.server.http" in caplog.text
     for word in (secret, "zqquerycanary", "zqmember", "zqtokencanary", "zqworldcanary",
                  "zqaddresscanary", "zqhostcanary", shelf.key, shelf.key[20:], shelf.reading[20:],
                  *(canary(number) for number in range(LENGTH)), "book.md", "harbour"):  # fmt: skip

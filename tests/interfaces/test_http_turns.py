@@ -15,11 +15,11 @@ from tests.promises import proves
 from tests.support.providers.issuer import AUDIENCE, Issuer
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine.library import Library
-from truespan.http.app import THREADS, Limits, ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.requests import MAX_GOLDEN_TEXT
+from truespan.extensions.server.http.app import THREADS, Limits, ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.requests import MAX_GOLDEN_TEXT
+from truespan.extensions.server.openid import KeyCache, OpenIdVerifier, key_client
 from truespan.protocols import Identities
-from truespan.providers.openid import KeyCache, OpenIdVerifier, key_client
 from truespan.types.profile import EmbeddingLimits
 from truespan.types.scope import OWNER, Verb
 from truespan.types.token import AccessRule

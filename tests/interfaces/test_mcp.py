@@ -34,9 +34,9 @@ from truespan.errors import (
     ProviderUnavailable,
     WorldNotFound,
 )
-from truespan.mcp.server import call_tool
-from truespan.mcp.stdio import open_narrowed
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
+from truespan.extensions.server.mcp.server import call_tool
+from truespan.extensions.server.mcp.stdio import open_narrowed
+from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.reading import ReadingPosition
 from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequest
 

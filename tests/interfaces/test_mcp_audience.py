@@ -8,7 +8,7 @@ import pytest
 
 import truespan
 from truespan.errors import InvalidArgument, WorldNotFound
-from truespan.mcp.stdio import open_narrowed
+from truespan.extensions.server.mcp.stdio import open_narrowed
 
 
 def test_stdio_serves_the_documents_of_its_labels(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ from tests.interfaces.mcp_http import (
 from tests.promises import proves
 from tests.support.http_server import NO_TLS
 from truespan.engine.reader import Reader
-from truespan.mcp.caller import AnonymousAccess
-from truespan.mcp.resources import DOCUMENT, SENTENCES
+from truespan.extensions.server.mcp.caller import AnonymousAccess
+from truespan.extensions.server.mcp.resources import DOCUMENT, SENTENCES
 from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"

@@ -20,7 +20,7 @@ import pytest
 from tests.interfaces.mcp_clients import HELLO, READER_TOOLS, bare, command
 from tests.promises import proves
 from truespan.cli import run
-from truespan.mcp.server import TemplateFormatter
+from truespan.extensions.server.mcp.server import TemplateFormatter
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "Who had the key to the tower?"
@@ -185,7 +185,10 @@ def test_mcp_without_a_library_ends_with_one_line(library: Path) -> None:
 
 def test_engine_is_not_loaded_before_the_first_reply() -> None:
     heavy = "{'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'sentencex'}"
-    script = f"import sys, truespan.mcp.stdio; sys.exit(str({heavy} & set(sys.modules)))"
+    script = (
+        "import sys, truespan.extensions.server.mcp.stdio; "
+        f"sys.exit(str({heavy} & set(sys.modules)))"
+    )
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
@@ -194,7 +197,8 @@ def test_engine_is_not_loaded_before_the_first_reply() -> None:
 
 def test_library_for_a_reader_opens_without_first_call_parts(library: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from truespan.mcp.stdio import open_narrowed; "
+        "import sys; from pathlib import Path; "
+        "from truespan.extensions.server.mcp.stdio import open_narrowed; "
         f"opened, caller = open_narrowed(Path({str(library)!r}), 'w', ' ann '); opened.close(); "
         "lazy = {'truespan.engine.reader', 'truespan.engine.answering', 'numpy'}; "
         "print(caller.reader, *lazy & {*sys.modules})"
@@ -341,8 +345,8 @@ def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
     """The SDK's streams watch a loaded server for its end."""
     patched = "sys.modules['sse_starlette.sse'].AppStatus.original_handler is not None"
     rows = {
-        "import sys, truespan.mcp.stdio": "['False', 'False']",
-        "import sys, uvicorn, truespan.mcp.sdk": "['True', 'True']",
+        "import sys, truespan.extensions.server.mcp.stdio": "['False', 'False']",
+        "import sys, uvicorn, truespan.extensions.server.mcp.sdk": "['True', 'True']",
     }
     for imports, expected in rows.items():
         script = f"{imports}; print([str('uvicorn' in sys.modules), str({patched})])"
@@ -353,7 +357,7 @@ def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
 def test_garbage_is_collected_once_the_server_has_answered(library: Path) -> None:
     script = """
 import gc, sys
-from truespan.mcp import stdio
+from truespan.extensions.server.mcp import stdio
 from truespan.cli import run
 
 finish = stdio._finish_start

@@ -12,8 +12,8 @@ from tests.promises import proves
 from tests.support.worlds import make_library
 from truespan.engine.reader import Reader
 from truespan.errors import CallerError
-from truespan.mcp import resources
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
+from truespan.extensions.server.mcp import resources
+from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 
 READER, WORLD = READER_ROLE.resources, OWNER_ROLE.resources
 

@@ -20,14 +20,14 @@ from tests.promises import proves
 from tests.support.worlds import LibraryFixture as Here
 from tests.support.worlds import make_library
 from truespan.errors import CallerError, InvalidArgument, NotAllowed, WorldNotFound
-from truespan.http.streamable import (
+from truespan.extensions.server.http.streamable import (
     MAX_SESSIONS_PER_CALLER,
     TARGET,
     StreamableApp,
     Target,
     select_target,
 )
-from truespan.mcp.caller import AnonymousAccess
+from truespan.extensions.server.mcp.caller import AnonymousAccess
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import Principal
 
@@ -357,7 +357,7 @@ def test_request_admitted_by_the_gateway_passes_host_check(lib: Here, at: Addres
 
 def test_mcp_sdk_is_not_loaded_before_its_first_request() -> None:
     script = (
-        "import sys, truespan.cli, truespan.http.mcp; "
+        "import sys, truespan.cli, truespan.extensions.server.http.mcp; "
         "sys.exit(str({'mcp', 'mcp_types', 'pydantic', 'starlette'} & set(sys.modules)))"
     )
 

@@ -10,8 +10,8 @@ from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
 from tests.interfaces.tenants import FOREIGN, OWN, Estate, estate, without_time
 from tests.promises import proves
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
 
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 KINDS = ("read", "follow", "write", "administer", "administer+follow+read+write", "two worlds",

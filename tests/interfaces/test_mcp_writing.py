@@ -26,16 +26,16 @@ from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
-from truespan.http.streamable import select_target
-from truespan.mcp.caller import (
+from truespan.extensions.server.http.streamable import select_target
+from truespan.extensions.server.mcp.caller import (
     NOTHING_WRITTEN,
     AnonymousAccess,
     CallerContext,
     WritePermissions,
     narrow_caller,
 )
-from truespan.mcp.server import call_tool
-from truespan.mcp.tools import ROLES, role_for
+from truespan.extensions.server.mcp.server import call_tool
+from truespan.extensions.server.mcp.tools import ROLES, role_for
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Authority, Verb
 from truespan.types.token import Principal

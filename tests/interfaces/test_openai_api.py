@@ -18,9 +18,9 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.worlds import make_library
 from truespan.errors import ProviderUnavailable
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.routes.openai import SOURCES
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.routes.openai import SOURCES
 from truespan.testing import WordEmbedder
 from truespan.types.scope import UNLIMITED
 

@@ -21,14 +21,14 @@ from tools.fuzz_http import OWNER, Course, library_of, run, served_for
 import truespan
 from tests.laws.examples import in_test_or_prove
 from truespan import errors
-from truespan.http.openapi import (
+from truespan.extensions.server.http.openapi import (
     COMMON_ERRORS,
     TOKEN_ERRORS,
     document_operation,
     errors_of,
     make_document,
 )
-from truespan.http.operation import (
+from truespan.extensions.server.http.operation import (
     EVENTS,
     JSON,
     CallContext,
@@ -37,10 +37,10 @@ from truespan.http.operation import (
     Reply,
     Routes,
 )
-from truespan.http.replies import PROBLEM
-from truespan.http.requests import NewWorld, PageQuery
-from truespan.http.routes import OPERATIONS, ROUTES
-from truespan.http.schemas import DocumentEntry, Health, JobSummary
+from truespan.extensions.server.http.replies import PROBLEM
+from truespan.extensions.server.http.requests import NewWorld, PageQuery
+from truespan.extensions.server.http.routes import OPERATIONS, ROUTES
+from truespan.extensions.server.http.schemas import DocumentEntry, Health, JobSummary
 from truespan.types.audience import check_labels
 from truespan.types.decision import AnswerMode
 from truespan.types.document import DocumentSort, DocumentStatus
@@ -132,8 +132,8 @@ def test_references_and_components_match(document: Any) -> None:
 def test_document_is_the_same_in_every_process() -> None:
     source = (
         "import sys\n"
-        "from truespan.http.openapi import document_operation, make_document\n"
-        "from truespan.http.routes import OPERATIONS\n"
+        "from truespan.extensions.server.http.openapi import document_operation, make_document\n"
+        "from truespan.extensions.server.http.routes import OPERATIONS\n"
         "every = (*OPERATIONS, document_operation(OPERATIONS))\n"
         "sys.stdout.buffer.write(make_document(every, needs_token=False))\n"
     )

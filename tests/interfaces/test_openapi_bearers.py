@@ -9,7 +9,7 @@ import pytest
 from tools.fuzz_http import BEARERS, Course, library_of, run, served_for
 
 from tests.laws.examples import in_test_or_prove
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.routes import OPERATIONS
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,9 @@ from tests.support.lookahead import BOUNDARY, QUERIES, READ, SECRETS, pairs
 from tests.support.providers.chat import OpenAiChatServer
 from truespan.cli import run
 from truespan.errors import TruespanError
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.types.request import Mode
 from truespan.wire.serialize import to_json
 

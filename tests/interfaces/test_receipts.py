@@ -17,7 +17,7 @@ from tests.support.receipts import GUIDE, signing_world
 from tests.support.worlds import make_library
 from truespan.cli import run
 from truespan.engine.library import Library
-from truespan.proof.verify import EXIT_CODES, verify
+from truespan.extensions.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 
 QUERY = "Where did the brass key hang?"

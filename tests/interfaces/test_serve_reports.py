@@ -20,9 +20,9 @@ from tests.promises import proves
 from tests.support.forked_process import ForkedProcess
 from tests.support.http_server import served
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.cli.serve import describe_startup
-from truespan.http.app import ServerOptions
-from truespan.http.server import Startup
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.server import Startup
+from truespan.extensions.server.serve_command import describe_startup
 from truespan.observability.logs import write_logs
 from truespan.types.telemetry import ACCESS, SYSTEM
 

@@ -13,9 +13,9 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, SourceMissing
-from truespan.files.watch import FolderWatcher
-from truespan.http.app import ServerOptions
-from truespan.http.server import watch_folders
+from truespan.extensions.crawl.watch import FolderWatcher
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.server import watch_folders
 from truespan.parsing import supported
 
 NIGHT = "The lamp went out at midnight."

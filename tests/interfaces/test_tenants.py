@@ -22,10 +22,10 @@ from tests.interfaces.tenants import (
     timeless,
 )
 from tests.promises import proves
-from truespan.http.app import ServerOptions
-from truespan.http.auth import AuthPolicy
-from truespan.http.operation import Operation
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.app import ServerOptions
+from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.http.operation import Operation
+from truespan.extensions.server.http.routes import OPERATIONS
 
 ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "healthz", "ready"}

@@ -14,8 +14,8 @@ from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
 from tests.support.worlds import make_library
 from truespan.core.clock import format_time
-from truespan.http.openapi import make_document
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.server.http.openapi import make_document
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.maintenance.delete import digest_of
 
 __all__ = ["terminal"]

@@ -14,7 +14,7 @@ from tests.support.rows import each_row
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged, Unauthorized
-from truespan.http.auth import Authenticator, AuthPolicy, Credentials
+from truespan.extensions.server.http.auth import Authenticator, AuthPolicy, Credentials
 from truespan.types.scope import OWNER, UNLIMITED, Unlimited, Verb
 from truespan.types.token import Principal
 

@@ -12,7 +12,7 @@ from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import make_library
 from truespan.engine.reader import Reader
-from truespan.providers.multilingual import MultilingualEmbedder
+from truespan.extensions.models.multilingual import MultilingualEmbedder
 from truespan.types.request import Mode
 from truespan.wire.serialize import to_json
 

@@ -38,7 +38,7 @@ from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import SourceEmpty
-from truespan.providers.multilingual import MultilingualEmbedder
+from truespan.extensions.models.multilingual import MultilingualEmbedder
 from truespan.retrieval import fused
 from truespan.text.language import detect_language
 from truespan.types.document import RevisionRef

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.rows import each_row
-from truespan.sanitize.findings import Mode, Style, apply_edits, move_offsets
-from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import UNSETTLED, Sanitizer, find
+from truespan.extensions.checks.sanitize.findings import Mode, Style, apply_edits, move_offsets
+from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.sanitizer import UNSETTLED, Sanitizer, find
 from truespan.text.clean import clean
 
 PROFILE = parse_profile(
@@ -184,7 +184,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
                 yield from within(name, each)
 
     for rule in RULES:
-        module = import_module(f"truespan.sanitize.{rule}")
+        module = import_module(f"truespan.extensions.checks.sanitize.{rule}")
         for name, value in vars(module).items():
             yield from within(f"{rule}.{name}", value)
 

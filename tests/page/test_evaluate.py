@@ -14,7 +14,7 @@ from tests.page.library import LAST_READ, Served
 from tests.page.test_compare import DESK, PHONE, compared, comparison, open_page
 from tests.page.test_form import CONTRAST, SMALL
 from tests.page.visit import Visit
-from truespan.evaluation.report import EvaluationReport
+from truespan.extensions.quality.report import EvaluationReport
 
 GOLDEN = """\
 - id: nail

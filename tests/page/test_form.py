@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.page.library import QUESTION, Served
 from tests.page.visit import Visit
-from truespan.http.pages import page_files
+from truespan.extensions.server.http.pages import page_files
 
 PHONE: dict[str, Any] = {
     "viewport": {"width": 360, "height": 740},

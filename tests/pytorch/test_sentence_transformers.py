@@ -22,14 +22,13 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.protocols import Embedder, find_state_embedder
-from truespan.providers import sentence_transformers, torch_devices
-from truespan.providers.sentence_transformers import (
+from truespan.extensions.models import sentence_transformers, torch_devices
+from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_devices import (
+from truespan.extensions.models.torch_devices import (
     RunOptions,
     TorchNetwork,
     TorchRunner,
@@ -37,6 +36,7 @@ from truespan.providers.torch_devices import (
     find_devices,
     import_torch,
 )
+from truespan.protocols import Embedder, find_state_embedder
 from truespan.settings.catalogue import SentenceTransformersSettings
 from truespan.types.vectors import cosine
 

@@ -17,8 +17,8 @@ from tests.real.conftest import address
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.engine.library import Library
 from truespan.errors import StoreUnavailable
-from truespan.jobs.queue import QUEUE_ROLE
-from truespan.store.engines.postgres_server import SHARED_ROLE, WORLD_ROLE
+from truespan.extensions.cluster.postgres_server import SHARED_ROLE, WORLD_ROLE
+from truespan.extensions.cluster.queue import QUEUE_ROLE
 from truespan.wiring import open_library
 
 

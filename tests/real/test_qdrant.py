@@ -18,8 +18,8 @@ from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.core.clock import SystemClock
 from truespan.engine.library import Library
 from truespan.errors import IndexKeyRefused, IndexNotOwned, IndexUnavailable
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.types.maintenance import FileTreatment, Ownership
 from truespan.types.token import Secret
 from truespan.wiring import open_library

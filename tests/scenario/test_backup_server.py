@@ -24,9 +24,9 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy, StoreOutdated
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.files.backup import BackupWriter, write_archive
 from truespan.store import Store
-from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.store.transfer.copy import NeutralRow, StoreRows, Table
 from truespan.store.transfer.snapshot import ServerSnapshots
 from truespan.types.maintenance import Member

@@ -16,9 +16,9 @@ from tests.support.rows import each_row
 from tests.support.sheet_maker import rows, sheet, xlsx
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
+from truespan.extensions.server.mcp.passages import passages_of_search, render_passages
 from truespan.ingest.draft import Preparation
 from truespan.integrations import search as citable_search
-from truespan.mcp.passages import passages_of_search, render_passages
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 from truespan.types.request import Mode
 from truespan.types.text import SentencePlace, is_exact

@@ -33,9 +33,9 @@ from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.reading_worlds import KilledProcess, Stop, Stopped, common, stored
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.source import ParseOptions
 
 OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})

@@ -29,11 +29,11 @@ from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.postgres import database_of
 from tests.support.state_embedder import StateEmbedder
 from truespan.errors import TruespanError
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
+from truespan.extensions.cluster import postgres
 from truespan.ingest.draft import Preparation
 from truespan.retrieval.passages import DAMAGED
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
-from truespan.store.engines import postgres
 from truespan.types.bundle import Notice
 from truespan.types.chunk import FigureFlags
 from truespan.types.conversation import ConversationInfo

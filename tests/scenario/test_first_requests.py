@@ -15,7 +15,7 @@ from tests.support.providers import Answer, Google, Loopback, Model, Ollama, Ope
 from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import LibraryFixture, WordCounter, make_library
 from truespan.errors import ProfileMismatch, ProviderUnavailable
-from truespan.providers.google import GoogleEmbedder
+from truespan.extensions.models.google import GoogleEmbedder
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder
 

@@ -23,7 +23,7 @@ from truespan.engine.freshness import list_states
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import NotAllowed
-from truespan.providers.web import WebPages
+from truespan.extensions.crawl.web import WebPages
 from truespan.types.scope import OWNER
 from truespan.types.source import (
     CHANGED,

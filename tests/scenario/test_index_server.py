@@ -14,9 +14,9 @@ from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, make_li
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexKeyRefused, IndexUnavailable
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.cluster.qdrant import OLDEST
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server import OLDEST
 from truespan.maintenance.delete import digest_of
 from truespan.maintenance.doctor.plan import Finding, Plan
 from truespan.types.bundle import BundleStatus, Notice

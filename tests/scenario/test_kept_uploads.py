@@ -12,9 +12,9 @@ from tests.promises import proves
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import make_library
 from truespan.errors import BackupInvalid
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.source import Upload
 
 KEPT = make_pdf([Page(column(["The ferry left at four. It rained."]))])

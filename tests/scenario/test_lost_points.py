@@ -17,11 +17,11 @@ from truespan.core.clock import SystemClock
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import IndexIncomplete, IndexUnavailable, TruespanError
-from truespan.evaluation.evaluate import Evaluation
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
+from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server import ServerOptions
-from truespan.index.server.index import QdrantServerIndex
 from truespan.maintenance.repair import restore_points
 from truespan.protocols import VectorIndex
 from truespan.types.bundle import BundleStatus, ContextBundle

@@ -14,7 +14,7 @@ from tests.promises import proves
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, StoreDamaged
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.index.filters import AnyOf, Field, conditions
 from truespan.types.bundle import BundleStatus
 from truespan.types.metadata import read_conditions

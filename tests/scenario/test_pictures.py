@@ -11,9 +11,9 @@ from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import ImageNotFound, NotAllowed, PositionNotFound
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 from truespan.types.source import Upload

@@ -27,7 +27,7 @@ from truespan.errors import (
     SigningKeyMissing,
     SourceUnreadable,
 )
-from truespan.proof.verify import EXIT_CODES, verify
+from truespan.extensions.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 from truespan.types.answer import Message
 from truespan.types.bundle import SearchResult

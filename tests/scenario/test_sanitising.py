@@ -14,9 +14,9 @@ from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.checks.sanitize.findings import Mode, Style
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
-from truespan.sanitize.findings import Mode, Style
-from truespan.sanitize.sanitizer import Sanitizer
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (

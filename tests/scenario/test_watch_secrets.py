@@ -21,9 +21,9 @@ from tests.support.worlds import other_profile
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused, ProviderUnavailable
+from truespan.extensions.server.metrics import MetricsObserver
+from truespan.extensions.server.tracing import TracingObserver
 from truespan.observability.logs import LogObserver, write_logs
-from truespan.observability.metrics import MetricsObserver
-from truespan.observability.tracing import TracingObserver
 from truespan.observer import Observer, combine_observers
 
 QUERY = "zqqueryx who held the key to the hut"

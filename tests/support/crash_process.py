@@ -81,8 +81,8 @@ STORE_URL = "store.url"
 def _store(folder: Path, clock: ManualClock) -> Any:
     if not (folder / STORE_URL).exists():
         return sqlite_store(folder / "store.db", clock)
+    from truespan.extensions.cluster.postgres import Address, PostgresDatabase
     from truespan.store import Store
-    from truespan.store.engines.postgres import Address, PostgresDatabase
     from truespan.types.token import Secret
 
     return Store(PostgresDatabase(Address(Secret((folder / STORE_URL).read_text()))), clock)

@@ -36,9 +36,9 @@ MODULES = (
     "tests.support.crash_files",
     "tests.support.worker_process",
     "truespan.cli.app",
-    "truespan.cli.serve",
-    "truespan.http.server",
-    "truespan.mcp.stdio",
+    "truespan.extensions.server.serve_command",
+    "truespan.extensions.server.http.server",
+    "truespan.extensions.server.mcp.stdio",
     "truespan.wiring",
 )
 _LENGTH = struct.Struct("!I")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from truespan.providers import cohort, local, onnx, sentencepiece
+from truespan.extensions.models import sentencepiece
+from truespan.providers import cohort, local, onnx
 from truespan.providers.local import BUNDLED_FOLDER, LocalModel
 from truespan.providers.model_files import ModelFiles, read_checked
 from truespan.providers.onnx import NetworkFiles

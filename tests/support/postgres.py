@@ -21,11 +21,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from truespan.jobs.queue import prepare_queue
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
+from truespan.extensions.cluster.postgres_server import admit_only, prepare_store
+from truespan.extensions.cluster.queue import prepare_queue
 from truespan.protocols import Clock
 from truespan.store import Store
-from truespan.store.engines.postgres import Address, PostgresDatabase
-from truespan.store.engines.postgres_server import admit_only, prepare_store
 from truespan.store.engines.session import SHARED_TABLES
 from truespan.types.token import Secret
 

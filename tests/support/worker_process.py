@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
-from truespan.cli.serve import stop_on_signals
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
+from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
+from truespan.extensions.server.serve_command import stop_on_signals
 from truespan.files.assets import AssetFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
-from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 from truespan.parsing import supported
 from truespan.protocols import VectorIndex
 from truespan.store import Store
-from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.types.profile import EmbeddingLimits
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector

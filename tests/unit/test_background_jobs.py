@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
-from truespan.engine import worker
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import Jobs
 from truespan.engine.library import Library
@@ -30,6 +29,7 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
+from truespan.extensions.cluster import worker
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import WorldId
 from truespan.types.job import MAX_CRASHES, Job, JobState

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from truespan.errors import InvalidArgument
-from truespan.evaluation.calibrate import (
+from truespan.extensions.quality.calibrate import (
     Curve,
     Unrelated,
     auc_of,
@@ -18,7 +18,7 @@ from truespan.evaluation.calibrate import (
     curve_of,
     unrelated,
 )
-from truespan.evaluation.evaluate import ScoredHit
+from truespan.extensions.quality.evaluate import ScoredHit
 
 
 def hits(right: Sequence[float], wrong: Sequence[float]) -> list[ScoredHit]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.support.worlds import WORDS
 from truespan.errors import InvalidArgument
-from truespan.evaluation.calibrate import (
+from truespan.extensions.quality.calibrate import (
     best_hits,
     calibrate,
     curves_of,
@@ -19,8 +19,8 @@ from truespan.evaluation.calibrate import (
     round_calibration,
     unrelated,
 )
-from truespan.evaluation.evaluate import Found, ScoredHit, evaluate
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.evaluate import Found, ScoredHit, evaluate
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.types.arguments import DEFAULT_FLOOR
 from truespan.types.decision import DecisionSettings

@@ -13,15 +13,15 @@ import pytest
 from msgspec.structs import replace
 
 from truespan.errors import IndexUnavailable, InvalidArgument
-from truespan.evaluation.compare import (
+from truespan.extensions.quality.compare import (
     Comparison,
     compare,
     gate,
     randomisation_test,
 )
-from truespan.evaluation.evaluate import Evaluation, Found, evaluate
-from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.tables import comparison_table
+from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
+from truespan.extensions.quality.golden import Expected, GoldenQuery
+from truespan.extensions.quality.tables import comparison_table
 from truespan.types.request import Filters
 from truespan.wire.serialize import to_json
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidArgument
-from truespan.evaluation.evaluate import (
+from truespan.extensions.quality.evaluate import (
     Evaluation,
     Found,
     QueryMetrics,
@@ -21,8 +21,8 @@ from truespan.evaluation.evaluate import (
     evaluate,
     scored_hits,
 )
-from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.tables import evaluation_table
+from truespan.extensions.quality.golden import Expected, GoldenQuery
+from truespan.extensions.quality.tables import evaluation_table
 from truespan.wire.serialize import to_json
 
 SECRET = "the body of a document"

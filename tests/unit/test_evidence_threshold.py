@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from truespan.evaluation.calibrate import (
+from truespan.extensions.quality.calibrate import (
     MIN_QUERIES,
     EvidenceReport,
     WeighedQuery,

@@ -16,7 +16,7 @@ from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vect
 from tests.unit.test_fused import sources
 from truespan.engine.world import World
 from truespan.errors import StoreBusy
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.retrieval.fused import MIN_FEEDBACK_WORDS, compare_with_best
 from truespan.testing import WordEmbedder
 from truespan.types.bundle import SearchResult

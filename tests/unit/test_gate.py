@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from truespan.errors import IndexUnavailable, InvalidArgument
-from truespan.evaluation.compare import gate_generation
-from truespan.evaluation.evaluate import Evaluation, Found, evaluate
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.compare import gate_generation
+from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 
 GOLDEN = [GoldenQuery(str(number), f"query {number}", (Expected("a"),)) for number in range(10)]
 

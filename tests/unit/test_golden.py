@@ -13,8 +13,8 @@ from tests.promises import proves
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.core.fields import FieldError
 from truespan.errors import GoldenInvalid, Interrupted, InvalidArgument
-from truespan.evaluation.compare import randomisation_test
-from truespan.evaluation.golden import (
+from truespan.extensions.quality.compare import randomisation_test
+from truespan.extensions.quality.golden import (
     MAX_GRADE,
     MAX_LINE_LENGTH,
     MAX_LIST,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.rows import each_row
-from truespan.evaluation.golden import Item, Refused, parse_yaml
+from truespan.extensions.quality.golden import Item, Refused, parse_yaml
 
 WHOLE = """\
 # Two questions about boats.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from truespan.errors import DeadlineExceeded
-from truespan.http.bodies import read_body
+from truespan.extensions.server.http.bodies import read_body
 
 SCOPE: dict[str, Any] = {"headers": [(b"content-length", b"2")]}
 

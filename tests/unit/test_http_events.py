@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.support.rows import each_row
 from truespan.errors import BlankQuery, InternalError
-from truespan.http.operation import Event, Events
-from truespan.http.pool import Pool
-from truespan.http.replies import StreamContext, send_events
+from truespan.extensions.server.http.operation import Event, Events
+from truespan.extensions.server.http.pool import Pool
+from truespan.extensions.server.http.replies import StreamContext, send_events
 
 
 def send_all(

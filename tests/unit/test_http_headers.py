@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from truespan.http.bodies import header
+from truespan.extensions.server.http.bodies import header
 
 
 def test_a_header_has_all_its_values_in_order() -> None:

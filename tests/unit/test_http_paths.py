@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from truespan.http.app import make_router
+from truespan.extensions.server.http.app import make_router
 
 PATTERNS = (
     "/",

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.cluster.qdrant import server_target
+from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server import server_target
-from truespan.index.server.index import QdrantServerIndex
 from truespan.settings import read_settings
 from truespan.wiring import open_library
 from truespan.wiring.storage import server_options
@@ -53,7 +53,7 @@ def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
         "import sys, truespan.wiring.storage as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
         "from truespan.core.clock import SystemClock;"
-        "from truespan.index.server.index import QdrantServerIndex;"
+        "from truespan.extensions.cluster.qdrant.index import QdrantServerIndex;"
         f"options = one.server_options(Path('.'), read_settings(Path('.'), {URL!r}));"
         "QdrantServerIndex(options, SystemClock());"
         "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx')))"

@@ -9,7 +9,7 @@ from tests.support.rows import each_row
 from tests.unit.sources import source
 from truespan.answers.prompt import grounded_messages
 from truespan.answers.quotes import check_quotes
-from truespan.mcp.passages import TextPassage, render_passages
+from truespan.extensions.server.mcp.passages import TextPassage, render_passages
 from truespan.text.tables import added_characters, added_tokens, format_tables, unformat_rows
 from truespan.types.conversation import Question
 from truespan.types.decision import AnswerMode

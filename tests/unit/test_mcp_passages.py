@@ -7,7 +7,7 @@ from itertools import permutations
 
 from tests.interfaces.mcp_clients import passages_of
 from tests.promises import proves
-from truespan.mcp.passages import (
+from truespan.extensions.server.mcp.passages import (
     MAX_LABEL_LENGTH,
     TextPassage,
     describe_passage,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from truespan.evaluation.evaluate import (
+from truespan.extensions.quality.evaluate import (
     LABELS,
     NAMES,
     QueryMetrics,

@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine import server as once
 from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
+from truespan.extensions.server import library as once
 from truespan.types.token import ReplayKey
 
 PRINT = bytes(32)

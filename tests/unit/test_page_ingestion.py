@@ -16,7 +16,7 @@ from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
-from truespan.providers.web import WebPages
+from truespan.extensions.crawl.web import WebPages
 from truespan.types.job import JobState
 
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from truespan.errors import TruespanError
-from truespan.http.pages import page_files
+from truespan.extensions.server.http.pages import page_files
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')

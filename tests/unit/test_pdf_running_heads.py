@@ -9,10 +9,10 @@ import pytest
 from tests.promises import proves
 from tests.support.pdf_maker import Page, Words, column, make_pdf
 from tests.support.worlds import make_library
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
 from truespan.parsing import load
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
 

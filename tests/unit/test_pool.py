@@ -11,7 +11,7 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import DeadlineExceeded, Overloaded
-from truespan.http.pool import Pool
+from truespan.extensions.server.http.pool import Pool
 
 
 def pool(threads: int = 1, waiting: int = 0, **options: Any) -> Pool:

@@ -17,8 +17,8 @@ import pytest
 
 from tests.promises import proves
 from tests.support.receipts import as_json, keys_of, signing_world
-from truespan.proof import verify as own_verifier
-from truespan.proof.statement import SigningKey
+from truespan.extensions.proof import verify as own_verifier
+from truespan.extensions.proof.statement import SigningKey
 from truespan.types.token import Secret
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "truespan_verify.py"

@@ -14,7 +14,7 @@ from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import make_library, other_profile, vector_of
 from tests.unit.test_fused import TALES, Blind, sources
 from truespan.errors import InvalidArgument
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.retrieval.fused import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.profile import _SHIPPED, knows_well

@@ -26,7 +26,7 @@ def _said_by_providers() -> Iterator[str]:
 
 
 def _keys() -> Iterator[str]:
-    from truespan.sanitize import secrets
+    from truespan.extensions.checks.sanitize import secrets
 
     for value in vars(secrets).values():
         if isinstance(value, tuple):
@@ -53,11 +53,15 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "providers/http.py:says": _said_by_providers,
     "types/audience.py:_compile": lambda: [r"\A(?:.*/)?hr/[^/]*\.md"],
     "words/terms.py:_pattern": _words,
-    "sanitize/findings.py:hide_markers": lambda: [r"\[(?:EMAIL|PHONE)(?::[0-9a-f]{10})?\]"],
-    "sanitize/numbers.py:_is_valid": lambda: [r"(?<!\w)steuer"],
-    "sanitize/numbers.py:_iban_pattern": lambda: [r"(?:[ \n-]?[0-9A-Za-z]){22}(?![0-9A-Za-z])"],
-    "sanitize/profile.py:compile_pattern": lambda: ["[A-Z]{2}[0-9]{6}"],
-    "sanitize/secrets.py:_compile": _keys,
+    "extensions/checks/sanitize/findings.py:hide_markers": lambda: [
+        r"\[(?:EMAIL|PHONE)(?::[0-9a-f]{10})?\]"
+    ],
+    "extensions/checks/sanitize/numbers.py:_is_valid": lambda: [r"(?<!\w)steuer"],
+    "extensions/checks/sanitize/numbers.py:_iban_pattern": lambda: [
+        r"(?:[ \n-]?[0-9A-Za-z]){22}(?![0-9A-Za-z])"
+    ],
+    "extensions/checks/sanitize/profile.py:compile_pattern": lambda: ["[A-Z]{2}[0-9]{6}"],
+    "extensions/checks/sanitize/secrets.py:_compile": _keys,
     "store/integrity/erasure.py:_names_pattern": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
     "types/catalog.py:from_source": lambda: map(translate, GLOBS),
 }

@@ -7,10 +7,10 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.checks.sanitize.findings import AuditEntry, Mode, Style, move_offsets
+from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.ingest.canonical import assemble
-from truespan.sanitize.findings import AuditEntry, Mode, Style, move_offsets
-from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.text.sentences import split_sentences
 from truespan.types.text import (
     Block,

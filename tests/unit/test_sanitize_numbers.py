@@ -1,9 +1,9 @@
 """Numbers found by their check digits, and numbers that only resemble them."""
 
 from tests.support.rows import each_row
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import Sanitizer
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 SHADOW = Sanitizer(Mode.SHADOW)
 

@@ -3,8 +3,8 @@
 import re
 
 from tests.support.docs_reader import DOCS, sections_of, table_rows
-from truespan.sanitize.findings import LABELS
-from truespan.sanitize.numbers import DISTINCTIVE, INTRODUCED, NAMED
+from truespan.extensions.checks.sanitize.findings import LABELS
+from truespan.extensions.checks.sanitize.numbers import DISTINCTIVE, INTRODUCED, NAMED
 
 SECTIONS = sections_of(DOCS / "ingesting.md")
 

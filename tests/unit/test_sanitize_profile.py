@@ -3,9 +3,9 @@
 import pytest
 
 from truespan.errors import InvalidConfiguration
-from truespan.sanitize.findings import Mode, Style
-from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import Sanitizer
+from truespan.extensions.checks.sanitize.findings import Mode, Style
+from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 RULE = """
 [[rule]]

@@ -1,8 +1,8 @@
 """Addresses, keys and passwords, found by form or by a keyword."""
 
 from tests.support.rows import each_row
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 SHADOW = Sanitizer(Mode.SHADOW)
 

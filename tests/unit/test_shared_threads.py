@@ -14,14 +14,14 @@ import pytest
 from tests.promises import proves
 from tests.support import worlds
 from tests.support.sample_texts import story
-from truespan.http.openapi import make_document
-from truespan.http.routes import OPERATIONS
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer, sanitize_document
+from truespan.extensions.server.http.openapi import make_document
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.retrieval.reading.pages import find_passage
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.text.language import detect_language
 from truespan.text.sentences import split_sentences
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded

@@ -11,10 +11,10 @@ from bench.support_check import check, rates_of, read_cases
 from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.answers.quotes import Quotes, check_quotes
-from truespan.answers.support.check import MAX_EMBEDDED, Comparison, check_support
-from truespan.answers.support.claims import split_answer
-from truespan.answers.support.names import find_name_words
-from truespan.answers.support.numbers import find_numbers, numbers_agree
+from truespan.extensions.checks.support.check import MAX_EMBEDDED, Comparison, check_support
+from truespan.extensions.checks.support.claims import split_answer
+from truespan.extensions.checks.support.names import find_name_words
+from truespan.extensions.checks.support.numbers import find_numbers, numbers_agree
 from truespan.types.answer import Support, SupportReason
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.support.worlds import WordCounter
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.ingest.canonical import assemble
 from truespan.ingest.draft import Preparation
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.text.sentences import split_sentences
 from truespan.types.chunk import figure_id_of, marker
 from truespan.types.profile import chunking_from_json, chunking_to_json

@@ -18,7 +18,7 @@ from tests.support.observers import watched
 from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder
 from truespan.engine.world import World
 from truespan.errors import BlankQuery, NotAllowed
-from truespan.observability.metrics import MetricsObserver
+from truespan.extensions.server.metrics import MetricsObserver
 from truespan.types.scope import UNLIMITED, Authority, Verb
 from truespan.types.telemetry import LABELS, CounterName, Request, Stage, known_code
 
@@ -206,7 +206,7 @@ from pathlib import Path
 from truespan.settings import share_metrics, shared_metrics
 
 share_metrics(Path(sys.argv[1]))
-from truespan.observability.metrics import MetricsObserver
+from truespan.extensions.server.metrics import MetricsObserver
 from truespan.types.telemetry import CounterName, Request, Stage
 from prometheus_client import Counter
 

@@ -21,7 +21,6 @@ from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
-from truespan.engine.watching import Watch
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
@@ -29,7 +28,8 @@ from truespan.errors import (
     SourceMissing,
     TruespanError,
 )
-from truespan.files.watch import FolderWatcher
+from truespan.extensions.crawl.watch import FolderWatcher
+from truespan.extensions.crawl.watching import Watch
 from truespan.ingest.report import IngestReport
 from truespan.parsing import supported
 from truespan.types.job import JobState

@@ -25,15 +25,15 @@ from truespan.errors import (
     SourceRefused,
     SourceTooLarge,
 )
-from truespan.ingest.pages import (
+from truespan.extensions.crawl.pages import (
     check_url,
     host_matches,
     name_to_parse,
     read_sitemap,
     with_encoding,
 )
+from truespan.extensions.crawl.web import WebPages, parse_robots
 from truespan.providers.outbound import Bounds, is_public
-from truespan.providers.web import WebPages, parse_robots
 from truespan.types.text import Validators
 
 LIMIT = 1 << 20

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from truespan.errors import IndexUnavailable
-from truespan.evaluation.calibrate import MIN_QUERIES, WeightReport, propose_weight
-from truespan.evaluation.compare import largest_gain_test, randomisation_test
-from truespan.evaluation.evaluate import Evaluation, Found, evaluate
-from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.extensions.quality.calibrate import MIN_QUERIES, WeightReport, propose_weight
+from truespan.extensions.quality.compare import largest_gain_test, randomisation_test
+from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
+from truespan.extensions.quality.golden import Expected, GoldenQuery
 
 FAILS = 0
 

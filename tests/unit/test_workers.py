@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
-from truespan.cli.serve import stop_on_signals
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -31,7 +30,8 @@ from truespan.errors import (
     ProviderUnavailable,
     StoreOutdated,
 )
-from truespan.jobs import queue
+from truespan.extensions.cluster import queue
+from truespan.extensions.server.serve_command import stop_on_signals
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState, Urgency
 from truespan.types.scope import OWNER, Verb

@@ -24,11 +24,11 @@ from truespan.errors import (
     SourceMissing,
     WorldNotFound,
 )
-from truespan.evaluation.calibrate import EvidenceReport
-from truespan.evaluation.evaluate import State
-from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
-from truespan.evaluation.report import EvaluationReport
-from truespan.evaluation.tables import calibration_table
+from truespan.extensions.quality.calibrate import EvidenceReport
+from truespan.extensions.quality.evaluate import State
+from truespan.extensions.quality.golden import Expected, GoldenQuery, parse_golden
+from truespan.extensions.quality.report import EvaluationReport
+from truespan.extensions.quality.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query import calibration_of
 from truespan.retrieval.search import search_documents

@@ -19,8 +19,8 @@ from truespan.answers.decide import choose_weighed, count_words, decide
 from truespan.answers.prompt import grounded_messages, rank, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
-from truespan.answers.support.check import Comparison, check_support
 from truespan.errors import InternalError, OperatorError, ServiceError
+from truespan.extensions.checks.support.check import Comparison, check_support
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
 from truespan.retrieval.best_sentence import known_spans, spoken_in

@@ -6,7 +6,7 @@ Advised commands are completed with the library and the world of the user's comm
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -18,37 +18,49 @@ import click
 from truespan.cli.commands import CommandGroup, make_command, summarize
 from truespan.cli.options import CHOSEN_WORLD
 from truespan.cli.terminal import echo
+from truespan.tables import Commands, tables
 
-PANELS = {
-    "Start": ("start", "init", "ingest", "status", "config"),
-    "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
-    "Read without spoilers": ("read", "reader", "notes"),
-    "Documents": ("documents", "show", "label", "audit-access", "facets", "delete", "jobs"),
-    "Serve": ("serve", "serve", "mcp", "worker", "token"),
-    "Models": ("models", "models"),
-    "Quality": ("quality", "defaults", "usage", "evaluate", "calibrate"),
-    "Generations": (
-        "generations",
-        *("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
+PANELS = (
+    *("Start", "Ask", "Read without spoilers", "Documents", "Serve", "Models", "Quality"),
+    *("Generations", "Prove", "Maintenance"),
+)
+"""The panels of the help, in their order. Those that only extensions name follow."""
+COMMANDS = (
+    Commands("Start", "truespan.cli.start", ("init", "ingest", "status", "config")),
+    Commands("Ask", "truespan.cli.ask", ("search", "ask", "chat", "conversations", "retrieve")),
+    Commands("Read without spoilers", "truespan.cli.read", ("reader", "notes")),
+    Commands(
+        "Documents",
+        "truespan.cli.documents",
+        ("show", "label", "audit-access", "facets", "delete", "jobs"),
     ),
-    "Prove": ("proofs", "keys", "verify"),
-    "Maintenance": (
-        "maintenance",
-        *("doctor", "repair", "backup", "restore", "prepare-store", "completion"),
+    Commands(
+        "Generations",
+        "truespan.cli.generations",
+        ("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
     ),
-}
-"""The module and the commands of each panel, in the order of the help."""
+    Commands(
+        "Maintenance",
+        "truespan.cli.maintenance",
+        ("doctor", "repair", "backup", "restore", "prepare-store", "completion"),
+    ),
+)
+"""The commands of the engine, in the order of the help."""
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())
 """The arguments of the command that is running."""
 _QUOTED = re.compile(r"'truespan ([a-z][^']*)'")
 _LIBRARY, _WORLD = ("--library", "-L"), ("--world", "-w")
 
 
+def all_commands() -> tuple[Commands, ...]:
+    """Return the commands of the engine and of all extensions."""
+    return (*COMMANDS, *tables().commands)
+
+
 class LazyCommands(MutableMapping[str, click.Command]):
     """The commands by name. A command is imported and made when it is first used."""
 
     def __init__(self) -> None:
-        self._modules = {name: module for module, *names in PANELS.values() for name in names}
         self._made: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
@@ -59,16 +71,22 @@ class LazyCommands(MutableMapping[str, click.Command]):
         return self._made[name]
 
     def find(self, name: str) -> click.Command | Callable[..., Any]:
-        """Return the function of a command, or the group with its name and `_group`."""
-        module = import_module(f"truespan.cli.{self._modules[name]}")
+        """Return the function of a command, or the group with its name and `_group`.
+
+        Extensions are looked up only for a command that the engine does not have.
+        """
+        module = _module_of(COMMANDS, name) or _module_of(tables().commands, name)
+        if module is None:
+            raise KeyError(name)
         member = name.replace("-", "_")
-        return getattr(module, f"{member}_group", None) or getattr(module, member)
+        found = import_module(module)
+        return getattr(found, f"{member}_group", None) or getattr(found, member)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return (name for row in all_commands() for name in row.names)
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(list(iter(self)))
 
     def __setitem__(self, name: str, command: click.Command) -> None:
         self._made[name] = command
@@ -77,14 +95,19 @@ class LazyCommands(MutableMapping[str, click.Command]):
         del self._made[name]
 
 
+def _module_of(rows: Iterable[Commands], name: str) -> str | None:
+    return next((row.module for row in rows if name in row.names), None)
+
+
 class CommandLine(CommandGroup):
     """The group of all commands."""
 
     def panels(self) -> dict[str, list[tuple[str, str]]]:
-        return {
-            panel: [(name, self._summarize(name)) for name in names]
-            for panel, (_, *names) in PANELS.items()
-        }
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        for row in all_commands():
+            names = panels.setdefault(row.panel, [])
+            names += ((name, self._summarize(name)) for name in row.names)
+        return {panel: names for panel, names in panels.items() if names}
 
     def _summarize(self, name: str) -> str:
         """Return the summary of a command without making the command."""

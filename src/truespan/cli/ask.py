@@ -111,7 +111,7 @@ def ask(
     """
     from truespan.cli.output.ask import print_answer
     from truespan.cli.sources import open_asked, split_question
-    from truespan.engine.signing import require_key
+    from truespan.extensions.proof.signing import require_key
 
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)

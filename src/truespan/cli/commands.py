@@ -118,8 +118,8 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_help = {"-h", "--help"} & {*args}
-        is_listed = LIST in self.commands and not (asks_help or ctx.resilient_parsing)
-        if is_listed and (not args or args[0].startswith("-")):
+        names_none = not args or args[0].startswith("-")
+        if names_none and not (asks_help or ctx.resilient_parsing) and LIST in self.commands:
             args = [LIST, *args]
         if not (args or self.invoke_without_command or ctx.resilient_parsing):
             *others, last = self.commands

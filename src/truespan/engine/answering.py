@@ -18,9 +18,9 @@ from truespan.answers.follow_up import (
     rewrite_messages,
 )
 from truespan.answers.respond import RecordUsage, Responder
-from truespan.answers.support.check import Comparison
 from truespan.engine.components import Components
 from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
+from truespan.extensions.checks.support.check import Comparison
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query import calibration_of

@@ -291,7 +291,7 @@ class Documents(WorldPart, frozen=True):
             DocumentNotFound, DocumentAmbiguous: As `get`.
             InvalidArgument: `page` or `sentence` is out of range.
         """
-        from truespan.engine.pictures import draw_page
+        from truespan.extensions.server.pictures.draw import draw_page
 
         check_whole("page", page, 1, LAST_FIRST)
         if sentence is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from truespan.errors import InvalidArgument, PageRefused, SourceMissing, TruespanError
-from truespan.ingest.pages import with_encoding
+from truespan.extensions.crawl.pages import with_encoding
 from truespan.parsing.detect import holds_records, may_hold_members
 from truespan.types.source import (
     CHANGED,

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.doctor import check_generation
-from truespan.engine.evaluation import Golden, WorldEvaluation
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import REINDEX, Jobs
-from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
-from truespan.evaluation.evaluate import Evaluation
+from truespan.extensions.quality.compare import ALLOWED_DROP, Verdict, gate_generation
+from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.world import Golden, WorldEvaluation
 from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
 from truespan.ingest.report import IngestDeps, JobLog, Progress
 from truespan.observer import RequestTrace

@@ -350,7 +350,7 @@ def keep_calibrated(
         schedule.postpone(scope, GROWTH * kept.chunks - chunks, calibrated=True)
         return False
     # Imported here: an ingestion that changes nothing comes no further than the lines above.
-    from truespan.evaluation.calibrate import calibrate_from_pairs
+    from truespan.extensions.quality.calibrate import calibrate_from_pairs
 
     pairs = _measure_pairs(store, scope, revisions, chunks)
     found = calibrate_from_pairs(*pairs, chunks, scope.profile.distance)

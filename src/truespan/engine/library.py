@@ -16,8 +16,8 @@ from msgspec import structs
 from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
-from truespan.engine.server import IdempotencyStore
 from truespan.engine.world import World
+from truespan.extensions.server.library import IdempotencyStore
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.pipeline import require_world
@@ -39,9 +39,9 @@ from truespan.types.scope import World as WorldRecord
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
-    from truespan.engine.server import LibraryServer
-    from truespan.engine.signing import LibraryKeys
     from truespan.engine.tokens import AccessTokens
+    from truespan.extensions.proof.signing import LibraryKeys
+    from truespan.extensions.server.library import LibraryServer
     from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
 
@@ -74,7 +74,7 @@ class Library:
         @cache
         def worker() -> JobWorker:
             # Imported with the first job.
-            from truespan.engine.worker import LibraryWorker
+            from truespan.extensions.cluster.worker import LibraryWorker
 
             return LibraryWorker(components, start_repair)
 
@@ -263,7 +263,7 @@ class Library:
     @property
     def server(self) -> LibraryServer:
         """Operations for the processes that serve the library."""
-        from truespan.engine.server import LibraryServer
+        from truespan.extensions.server.library import LibraryServer
 
         return LibraryServer(self._components, self._authority, self._idempotency, self._open)
 
@@ -277,7 +277,7 @@ class Library:
     @property
     def keys(self) -> LibraryKeys:
         """The keys that sign receipts."""
-        from truespan.engine.signing import LibraryKeys
+        from truespan.extensions.proof.signing import LibraryKeys
 
         return LibraryKeys(self._components, self._authority)
 
@@ -399,7 +399,7 @@ class Library:
             NotAllowed: The caller is not the owner.
         """
         from truespan.engine.jobs import submit_due_maintenance
-        from truespan.engine.worker import resume_waiting
+        from truespan.extensions.cluster.worker import resume_waiting
 
         self._require_owner("run jobs")
         if concurrency < 1:

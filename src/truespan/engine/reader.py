@@ -248,7 +248,7 @@ class Reader(WorldPart, frozen=True):
             PositionNotFound: The reader has no position in such a book.
             InvalidArgument: `page` is out of range.
         """
-        from truespan.engine.pictures import draw_page
+        from truespan.extensions.server.pictures.draw import draw_page
 
         check_whole("page", page, 1, LAST_FIRST)
         components = self._access.components
@@ -323,7 +323,7 @@ class Reader(WorldPart, frozen=True):
             InvalidArgument: The result was changed, or is not from this world.
             SigningKeyMissing: The library has no signing key.
         """
-        from truespan.engine.signing import sign
+        from truespan.extensions.proof.signing import sign
 
         return sign(self._access, result)
 

@@ -29,10 +29,10 @@ from truespan.types.telemetry import Request
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.documents import Documents
-    from truespan.engine.evaluation import WorldEvaluation
     from truespan.engine.generations import Generations
     from truespan.engine.reader import Reader
     from truespan.engine.world_jobs import WorldJobs
+    from truespan.extensions.quality.world import WorldEvaluation
     from truespan.ingest.report import Progress
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.doctor.plan import Plan
@@ -121,7 +121,7 @@ class World(WorldQueries, WorldIngestion):
     @property
     def evaluation(self) -> WorldEvaluation:
         """The evaluation of the world: golden queries, comparisons, calibration."""
-        from truespan.engine.evaluation import WorldEvaluation
+        from truespan.extensions.quality.world import WorldEvaluation
 
         return WorldEvaluation(self.access)
 

@@ -32,7 +32,7 @@ from truespan.types.source import (
 if TYPE_CHECKING:
     from truespan.engine.generations import Generations
     from truespan.engine.ingestion import IngestJobs, OnPrune
-    from truespan.engine.watching import OnError, Watch
+    from truespan.extensions.crawl.watching import OnError, Watch
     from truespan.ingest.plan import DryRun
     from truespan.ingest.report import IngestReport, Progress
     from truespan.ingest.requests import IngestRequest
@@ -142,7 +142,7 @@ class WorldIngestion:
         domain = domain_key or (own if isinstance(own, str) else None)
         queries = before = None
         if golden is not None:
-            from truespan.engine.evaluation import WorldEvaluation
+            from truespan.extensions.quality.world import WorldEvaluation
 
             # Refuses an invalid file before anything is ingested or built.
             queries = WorldEvaluation(self.access).queries(golden)
@@ -465,7 +465,7 @@ class WorldIngestion:
             SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.
             InvalidArgument: A path is not a folder.
         """
-        from truespan.engine.watching import Watch
+        from truespan.extensions.crawl.watching import Watch
         from truespan.ingest.requests import find_sources
 
         components, access = self.access.components, self.access

@@ -168,7 +168,7 @@ class WorldQueries:
             InvalidArgument: The result was changed, or is not from this world.
             SigningKeyMissing: The library has no signing key.
         """
-        from truespan.engine.signing import sign
+        from truespan.extensions.proof.signing import sign
 
         return sign(self.access, result)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from truespan.core.disk import FileLock, create_once, replace_file
 from truespan.errors import InvalidConfiguration, resource_error
-from truespan.proof.statement import SEED_BYTES, KeyRing, SigningKey
+from truespan.extensions.proof.statement import SEED_BYTES, KeyRing, SigningKey
 from truespan.types.receipt import PublicKey
 from truespan.types.token import Secret
 

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidArgument, SourceEmpty
+from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit
@@ -19,8 +21,6 @@ from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION, Traits
 from truespan.protocols import SourceParser, TokenCounter
-from truespan.sanitize.findings import Mode
-from truespan.sanitize.sanitizer import Sanitizer
 from truespan.text.clean import CLEANING_VERSION, clean
 from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.text.sentences import segmenter_name
@@ -292,7 +292,7 @@ def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[Audit
     if sanitizer.mode is Mode.OFF:
         return loaded, ()
     # Imported lazily: the rules take time to load, and the sanitizer is off by default.
-    from truespan.sanitize.sanitizer import sanitize_document
+    from truespan.extensions.checks.sanitize.sanitizer import sanitize_document
 
     loaded, counts = sanitize_document(loaded, sanitizer)
     redacted = sanitizer.mode is Mode.ON

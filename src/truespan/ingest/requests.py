@@ -18,9 +18,9 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, SourceMissing, SourceRefused
+from truespan.extensions.crawl.pages import find_pages_of_sitemap, split_paths, with_pages
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
-from truespan.ingest.pages import find_pages_of_sitemap, split_paths, with_pages
 from truespan.ingest.pipeline import ingest_sources, remove_documents, with_unique_paths
 from truespan.ingest.plan import DryRun, count_requests, documents_to_remove, plan_run
 from truespan.ingest.report import IngestDeps, IngestReport, Moved, RunLog

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from truespan.errors import AudienceMissing, SourceCopied, SourceRefused
+from truespan.extensions.crawl.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
-from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, is_drawn, traits_of
 from truespan.types.audience import EVERYONE, Audience, find_rule

@@ -144,7 +144,7 @@ def draw(data: bytes, request: PictureRequest) -> Rendering | None:
     found = format_of(request.name, data)
     if found is PDF:
         # Imported on first use, as parsers are.
-        from truespan.parsing.formats.pdf.picture import draw_page
+        from truespan.extensions.server.pictures.pdf import draw_page
 
         return draw_page(data, request)
     if request.page != 1 or request.only_parts:

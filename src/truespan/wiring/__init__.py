@@ -48,13 +48,13 @@ from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
+    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.keys import SigningKeyFile, UsageKey
     from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.providers.local import LocalModel
-    from truespan.sanitize.sanitizer import Sanitizer
     from truespan.store import Store
 
 
@@ -246,7 +246,7 @@ def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | No
         return None
     from importlib.metadata import version
 
-    from truespan.providers.web import WebPages
+    from truespan.extensions.crawl.web import WebPages
 
     return WebPages(
         hosts,
@@ -263,7 +263,7 @@ def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
             "Watching folders needs a package that is missing.",
             advice="Install Truespan with the extra 'watch'.",
         )
-    from truespan.files.watch import FolderWatcher
+    from truespan.extensions.crawl.watch import FolderWatcher
     from truespan.parsing import supported
 
     # A run may recognise text even if the setting is off; others find no image.
@@ -353,7 +353,7 @@ def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) ->
 
 
 def _chat_servers(folder: Path, clock: Clock, store: Store, models: ChatModels) -> ChatServers:
-    from truespan.wiring.chat_servers import LocalChatServers
+    from truespan.extensions.server.chat_servers import LocalChatServers
 
     return LocalChatServers(folder, clock, store, models)
 
@@ -440,9 +440,9 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
 
 def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
     """Return the sanitizer with its key from the configured file, or from a generated one."""
-    from truespan.sanitize.findings import Mode, Style
-    from truespan.sanitize.profile import Profile, parse_profile
-    from truespan.sanitize.sanitizer import Sanitizer
+    from truespan.extensions.checks.sanitize.findings import Mode, Style
+    from truespan.extensions.checks.sanitize.profile import Profile, parse_profile
+    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
     mode, style = Mode(settings.sanitize.enabled), Style(settings.sanitize.style)
     if mode is Mode.OFF:
@@ -480,7 +480,7 @@ def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
     """Return the embedded index, or the index on the configured server."""
     if settings.index.url:
-        from truespan.index.server.index import QdrantServerIndex
+        from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 
         options = storage.server_options(folder, settings)
         return QdrantServerIndex(options, clock, library_id=store.library_id)
@@ -502,11 +502,11 @@ def _observers(
     observers: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
     if settings.tracing:
-        from truespan.observability.tracing import TracingObserver
+        from truespan.extensions.server.tracing import TracingObserver
 
         observers.append(TracingObserver())
     if settings.metrics if metrics is None else metrics:
-        from truespan.observability.metrics import MetricsObserver
+        from truespan.extensions.server.metrics import MetricsObserver
 
         metrics_observer = MetricsObserver(shared_metrics())
         observers.append(metrics_observer)

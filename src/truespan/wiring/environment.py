@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from truespan.errors import TruespanError
-from truespan.index.server import SUPPORTED
+from truespan.extensions.cluster.qdrant import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import Clock, VectorIndex
 from truespan.providers.local import NETWORK_FILE, LocalModel
@@ -27,7 +27,7 @@ from truespan.types.maintenance import Check, Verdict
 from truespan.wiring.providers import folder_embedder, sentence_embedder
 
 if TYPE_CHECKING:
-    from truespan.providers.torch_embedder import TorchEmbedder
+    from truespan.extensions.models.torch_embedder import TorchEmbedder
 
 _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
@@ -62,7 +62,7 @@ def check_environment(
 def _check_index(settings: Settings, index: VectorIndex) -> Check:
     if not settings.index.url:
         return check_index("index process", index)
-    from truespan.index.server.index import QdrantServerIndex
+    from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 
     found = check_index("index server", index)
     if found.verdict is not Verdict.OK or not isinstance(index, QdrantServerIndex):
@@ -82,7 +82,7 @@ def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
     name, provider = "embedding model", settings.embedding.provider
     try:
         if provider == "local" and settings.local.device:
-            from truespan.providers.torch_local import LocalTorchEmbedder
+            from truespan.extensions.models.torch_local import LocalTorchEmbedder
 
             return _check_torch(name, LocalTorchEmbedder(model, settings.local.device))
         if provider == "sentence-transformers":
@@ -109,7 +109,7 @@ def _check_torch(name: str, embedder: TorchEmbedder) -> Check:
 
 
 def _check_multilingual(name: str) -> Check:
-    from truespan.providers.multilingual import DIGESTS, MultilingualModel
+    from truespan.extensions.models.multilingual import DIGESTS, MultilingualModel
 
     model = MultilingualModel()
     for file in DIGESTS:

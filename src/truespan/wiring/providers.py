@@ -35,8 +35,8 @@ from truespan.types.profile import Calibration, Distance
 from truespan.types.token import SignIn
 
 if TYPE_CHECKING:
+    from truespan.extensions.models.torch_embedder import TorchEmbedder
     from truespan.providers.keys import KeyRing
-    from truespan.providers.torch_embedder import TorchEmbedder
     from truespan.retrieval.rerank import RerankOptions
 
 ANSWER_PREFIX = "answer_"
@@ -65,13 +65,13 @@ def make_embedder(
     """
     provider = settings.embedding.provider
     if provider == "local" and settings.local.device:
-        from truespan.providers.torch_local import LocalTorchEmbedder
+        from truespan.extensions.models.torch_local import LocalTorchEmbedder
 
         return LocalTorchEmbedder(model, settings.local.device)
     if provider == "local":
         return LocalEmbedder(model, threads=settings.embedding.threads or None)
     if provider == "multilingual":
-        from truespan.providers.multilingual import MultilingualEmbedder
+        from truespan.extensions.models.multilingual import MultilingualEmbedder
 
         return MultilingualEmbedder(threads=settings.embedding.threads or None)
     if provider == "onnx":
@@ -104,7 +104,7 @@ def make_embedder(
         # An estimate for batches: most embedding models count tokens like this one.
         return OllamaEmbedder(options, counter=wordpiece)
     if provider == "google":
-        from truespan.providers.google import GoogleEmbedder
+        from truespan.extensions.models.google import GoogleEmbedder
 
         return GoogleEmbedder(options, keys=key_ring("google", settings, clock, cooldowns))
     from truespan.providers.openai import OpenAiEmbedder
@@ -131,7 +131,7 @@ def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
 
 def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
     """Return the embedder of a model of sentence-transformers; its files are read when needed."""
-    from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder
+    from truespan.extensions.models.sentence_transformers import SentenceEmbedder, TorchFolder
 
     options = settings.sentence_transformers
     if not options.model.strip():
@@ -310,7 +310,7 @@ def _reranker(
             seconds=seconds,
         )
     if options.kind == "sentence-transformers":
-        from truespan.providers.sentence_transformers import TorchFolder, TorchReranker
+        from truespan.extensions.models.sentence_transformers import TorchFolder, TorchReranker
 
         return TorchReranker(
             TorchFolder(folder, options.model.strip()),
@@ -438,7 +438,13 @@ def identities(folder: Path, settings: Settings, clock: Clock) -> Identities | N
         if auth != AuthSettings() or settings.auth_rules:
             raise InvalidConfiguration("The settings auth_* need auth_issuer.")
         return None
-    from truespan.providers.openid import ALGORITHMS, KeyCache, OpenIdVerifier, key_client, key_file
+    from truespan.extensions.server.openid import (
+        ALGORITHMS,
+        KeyCache,
+        OpenIdVerifier,
+        key_client,
+        key_file,
+    )
 
     if not auth.audience.strip() or not settings.auth_rules:
         raise InvalidConfiguration(

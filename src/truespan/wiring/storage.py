@@ -21,10 +21,10 @@ from truespan.types.maintenance import Manifest
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
+    from truespan.extensions.cluster.qdrant import ServerOptions
+    from truespan.extensions.cluster.queue import ProcrastinateQueue
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.backup import BackupWriter
-    from truespan.index.server import ServerOptions
-    from truespan.jobs.queue import ProcrastinateQueue
 
 __all__ = ["STORE_FILE"]
 
@@ -58,7 +58,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     if not is_on_server(settings):
         return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
     url = _server_url(folder, settings, "store_url")
-    from truespan.store.engines.postgres import Address, PostgresDatabase
+    from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 
     address = Address(url, settings.store.pool_size, settings.store.timeout_seconds)
     return Store(PostgresDatabase(address), clock)
@@ -67,7 +67,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
 def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
     """Return the job queue in the database of the store; it connects when it is first used."""
     url = _server_url(folder, settings, "store_url")
-    from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
+    from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
 
     limits = QueueLimits(
         waiting=settings.queue_max_waiting,
@@ -93,8 +93,8 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
         )
     owner = _server_url(folder, settings, "store_owner_url")
     url = _server_url(folder, settings, "store_url")
-    from truespan.jobs.queue import prepare_queue
-    from truespan.store.engines.postgres_server import prepare_store, role_of
+    from truespan.extensions.cluster.postgres_server import prepare_store, role_of
+    from truespan.extensions.cluster.queue import prepare_queue
 
     prepared = prepare_store(owner, role_of(url), also=prepare_queue)
     return prepared.before, prepared.now
@@ -130,7 +130,7 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:
     """Return the options of the Qdrant server; raise if settings contradict each other."""
-    from truespan.index.server import ServerOptions, server_targets
+    from truespan.extensions.cluster.qdrant import ServerOptions, server_targets
 
     if not _PREFIX.fullmatch(settings.qdrant.prefix):
         raise InvalidConfiguration(

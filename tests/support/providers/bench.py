@@ -24,7 +24,7 @@ from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
 from tests.support.worlds import LibraryFixture, MemoryIndex, WordCounter, make_library
 from truespan.engine.world import World
-from truespan.providers.google import GoogleEmbedder
+from truespan.extensions.models.google import GoogleEmbedder
 from truespan.providers.keys import KeyRing
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder

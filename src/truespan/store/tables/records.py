@@ -25,7 +25,7 @@ from truespan.types.vectors import Vector
 _CACHE_SECONDS = 48 * 3600
 """Age after which cached queries are removed: twice the maximum time of use."""
 _RATE_WINDOW_SECONDS = 60
-_HTTP = "truespan.http"
+_HTTP = "truespan.extensions.server.http"
 """Provider name of the callers of the HTTP server."""
 _DAY = 24 * 3600.0
 _USAGE = """

@@ -1,0 +1,525 @@
+"""Derive floor, thresholds, weight of words and minimum evidence from scores of golden queries.
+
+Similarities of models differ, so a constant that works for one model is useless for another. If
+the scores do not separate relevant from irrelevant hits, nothing is proposed.
+
+The minimum evidence of an answer is derived too. The documents answer the judged queries, and not
+those marked as absent. A threshold is right for a query if it answers the former or refuses the
+latter. Both kinds count alike, however many there are of each. The best threshold is proposed only
+if its gain is larger than chance explains, given that the best of several was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from math import ceil, floor, isfinite
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.errors import InvalidArgument
+from truespan.extensions.quality.compare import SEED, largest_gain_test, leading
+from truespan.extensions.quality.evaluate import (
+    LABELS,
+    Evaluation,
+    ScoredHit,
+    State,
+    mean,
+    scored_hits,
+)
+from truespan.types.bundle import Notice
+from truespan.types.profile import Calibration, CalibrationOrigin, Distance, normalised, reaches
+
+KEEP_SHARE = 0.95
+PRECISION_SHARE = 0.9
+MIN_AUC = 0.6
+MIN_HITS = 20
+FEW_HITS = 10
+QUANTILES = 100
+_ROUNDING = 1e-9
+
+
+class CurvePoint(Struct, frozen=True):
+    """Hits with a score of at least `threshold`."""
+
+    threshold: float
+    relevant: int
+    irrelevant: int
+    precision: float
+    recall: float
+    """Share of the relevant hits that reach the threshold."""
+
+    @property
+    def balance(self) -> float:
+        """Return the harmonic mean of precision and recall."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+class Proposal(Struct, frozen=True):
+    """A floor and two thresholds, in ascending order."""
+
+    floor: float
+    low: float
+    high: float | None
+    """None if precision never reaches the required share."""
+
+
+class Curve(Struct, frozen=True):
+    """A curve, its AUC, and the proposed thresholds; None if nothing is proposed."""
+
+    relevant: int
+    irrelevant: int
+    auc: float | None
+    curve: tuple[CurvePoint, ...]
+    proposal: Proposal | None
+    notes: tuple[Notice, ...]
+
+
+class Unrelated(Struct, frozen=True):
+    """Similarities of unrelated pairs under one profile, as quantiles at equal steps."""
+
+    quantiles: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        ascending = sorted(self.quantiles)
+        if len(ascending) < 2 or not all(map(isfinite, ascending)):
+            raise InvalidArgument("A distribution needs at least two finite quantiles.")
+        if list(self.quantiles) != ascending:
+            raise InvalidArgument("The quantiles of a distribution must ascend.")
+
+    def quantile(self, share: float) -> float:
+        """Return the similarity that this share of unrelated pairs does not exceed."""
+        return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
+
+
+def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
+    """Return the distribution of similarities; each quantile is one of them."""
+    ascending = sorted(scores)
+    if not ascending or steps < 1:
+        raise InvalidArgument("A distribution needs at least one similarity and one step.")
+    last = len(ascending) - 1
+    return Unrelated(tuple(ascending[round(step * last / steps)] for step in range(steps + 1)))
+
+
+def calibrate(
+    hits: Iterable[ScoredHit],
+    *,
+    keep: float = KEEP_SHARE,
+    precision: float = PRECISION_SHARE,
+    min_auc: float = MIN_AUC,
+    min_hits: int = MIN_HITS,
+) -> Curve:
+    """Propose a floor that keeps the share `keep` of relevant hits, and two thresholds.
+
+    The high threshold is the lowest one with `precision`. The low threshold lies between, at the
+    best balance of precision and recall. With fewer than `min_hits` hits of either kind, or an
+    AUC below `min_auc`, there is no proposal, and a note gives the reason.
+    """
+    for name, share in (("keep", keep), ("precision", precision), ("min_auc", min_auc)):
+        if not 0.0 < share <= 1.0:
+            raise InvalidArgument(f"{name} must be above 0.0 and at most 1.0.")
+    curve = curve_of(hits)
+    relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
+    auc = auc_of(curve)
+    proposal, notes = None, ()
+    if min(relevant, irrelevant) < min_hits or auc is None:
+        message = (
+            f"{relevant} relevant and {irrelevant} irrelevant hits are too few: at least "
+            f"{min_hits} of each are needed."
+        )
+        notes = (Notice("too_few_hits", message),)
+    elif auc < min_auc:
+        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {min_auc:g} needed."
+        notes = (Notice("scores_do_not_discriminate", message),)
+    else:
+        proposal, notes = _propose_thresholds(curve, keep, precision)
+    return Curve(
+        relevant=relevant,
+        irrelevant=irrelevant,
+        auc=auc,
+        curve=curve,
+        proposal=proposal,
+        notes=notes,
+    )
+
+
+def _propose_thresholds(
+    curve: Sequence[CurvePoint], keep: float, precision: float
+) -> tuple[Proposal, tuple[Notice, ...]]:
+    """Return a proposal, with a note if it has no high threshold or few hits support it."""
+    wanted = ceil(keep * curve[-1].relevant - _ROUNDING)
+    floor = next(point.threshold for point in curve if point.relevant >= wanted)
+    precise = [point.threshold for point in curve if point.precision >= precision - _ROUNDING]
+    high = max(min(precise), floor) if precise else None
+    between = [
+        point
+        for point in curve
+        if floor <= point.threshold and (high is None or point.threshold <= high)
+    ]
+    # Of equal thresholds the lowest, which refuses as few hits as possible.
+    low = max(between, key=lambda point: (point.balance, -point.threshold)).threshold
+    notes = ()
+    if high is None:
+        best = max(point.precision for point in curve)
+        message = f"Precision reaches {best:.2f} at most, not {precision:g}: no high threshold."
+        notes = (Notice("precision_not_reached", message),)
+    else:
+        left = next(point for point in curve if point.threshold <= high)
+        if (count := left.relevant + left.irrelevant) < FEW_HITS:
+            message = f"Only {count} hits reach the high threshold: more queries may move it."
+            notes = (Notice("high_rests_on_few_hits", message),)
+    return Proposal(floor, low, high), notes
+
+
+def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
+    """Return a point for each score that occurs, the highest first."""
+    ordered = sorted(hits, key=lambda hit: -hit.score)
+    if not all(isfinite(hit.score) for hit in ordered):
+        raise InvalidArgument("Every similarity must be a finite number.")
+    wanted = sum(hit.relevant for hit in ordered)
+    relevant = irrelevant = 0
+    curve = []
+    for score, group in groupby(ordered, key=lambda hit: hit.score):
+        verdicts = [hit.relevant for hit in group]
+        relevant += sum(verdicts)
+        irrelevant += len(verdicts) - sum(verdicts)
+        share = relevant / wanted if wanted else 0.0
+        precision = relevant / (relevant + irrelevant)
+        curve.append(CurvePoint(score, relevant, irrelevant, precision, share))
+    return tuple(curve)
+
+
+def auc_of(curve: Sequence[CurvePoint]) -> float | None:
+    """Return the share of pairs in which the relevant hit scores higher, ties as half; or None."""
+    if not curve or not curve[-1].relevant or not curve[-1].irrelevant:
+        return None
+    wins = right = wrong = 0
+    for point in curve:
+        outscored = curve[-1].irrelevant - point.irrelevant
+        tied = point.irrelevant - wrong
+        # Doubled, so that half a tie is a whole number.
+        wins += (point.relevant - right) * (2 * outscored + tied)
+        right, wrong = point.relevant, point.irrelevant
+    return wins / (2 * right * wrong)
+
+
+UNRELATED_SHARE = 0.95
+TIGHTENING = 0.1
+"""Increase of thresholds for short queries, as a share of high minus low: 0.03 of 0.3."""
+GATE = 5 / 6
+"""Position of the similarity gate between low and high: 0.5 between 0.25 and 0.55."""
+_DECIMALS = 10_000
+
+
+class CalibrationReport(Struct, frozen=True):
+    """Calibration of a profile by golden queries, with the proposal, if any."""
+
+    profile: str
+    passages: Curve
+    queries: Curve
+    unrelated: Unrelated | None
+    proposed: Calibration | None
+    in_force: Calibration | None
+    """Calibration in use: stored in the world, or shipped with the profile."""
+    weight: WeightReport
+    """Weight of words in hybrid search."""
+    evidence: EvidenceReport
+    """Minimum evidence of an answer."""
+    notes: tuple[Notice, ...] = ()
+    kept: bool = False
+
+
+def best_hits(evaluation: Evaluation) -> list[ScoredHit]:
+    """Return the best score of each judged query, and whether it found anything expected."""
+    return [
+        ScoredHit(max(hit.score for hit in result.hits), bool(result.metrics.hit))
+        for result in evaluation.results
+        if result.judged and result.hits
+    ]
+
+
+def curves_of(evaluation: Evaluation) -> tuple[Curve, Curve]:
+    """Return the curve of passages and the curve of queries."""
+    return calibrate(scored_hits(evaluation)), calibrate(best_hits(evaluation))
+
+
+def propose(
+    passages: Curve, queries: Curve, distribution: Unrelated, measured_on: str
+) -> tuple[Calibration | None, tuple[Notice, ...]]:
+    """Return a calibration, or None with all reasons."""
+    lasting = passages.proposal
+    decided = queries.proposal if queries.proposal and queries.proposal.high else lasting
+    if lasting is None or decided is None or decided.high is None:
+        return None, (*passages.notes, *queries.notes)
+    low = max(decided.low, lasting.floor)
+    found = round_calibration(lasting.floor, low, decided.high, distribution, measured_on)
+    if decided is queries.proposal:
+        return found, ()
+    message = (
+        "Too few queries found nothing expected, so the thresholds are based on single passages "
+        "and are rather strict."
+    )
+    return found, (Notice("thresholds_by_passages", message),)
+
+
+def round_calibration(
+    least: float, low: float, high: float, distribution: Unrelated, measured_on: str
+) -> Calibration:
+    """Return a calibration from its three measured numbers, rounded consistently."""
+    return _round(least, low, high, distribution.quantile(UNRELATED_SHARE), measured_on)
+
+
+def _round(
+    least: float, low: float, high: float, unrelated_high: float, measured_on: str
+) -> Calibration:
+    def rounded(towards: Callable[[float], int], value: float) -> float:
+        return min(max(towards(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
+
+    low = rounded(floor, low)
+    high = max(rounded(ceil, high), low)
+    # Tightening and gate keep the proportions that the defaults of a decision have.
+    step = TIGHTENING * (high - low)
+    return Calibration(
+        calibrated_floor=rounded(floor, least),
+        threshold_low=low,
+        threshold_high=high,
+        short_query_threshold_low=rounded(ceil, low + step),
+        short_query_threshold_high=rounded(ceil, high + step),
+        # Rounded down: a gate at the high threshold would allow no hybrid answer.
+        min_similarity_for_hybrid=max(rounded(floor, low + GATE * (high - low)), low),
+        unrelated_high=rounded(ceil, unrelated_high),
+        measured_on=measured_on,
+    )
+
+
+# Without queries
+
+MIN_PAIRS = 20
+_FLOOR, _LOW, _HIGH, _UNRELATED = (0.19, 0.55), (0.21, 0.55), (0.34, 0.47), (0.12, 0.58)
+"""Intercept and slope of each number over the median cosine of unrelated chunks.
+
+Fitted on twelve variants of a model over three books with 188 questions, whose medians lie between
+0.0 and 0.65: the low threshold keeps 97 of 100 answerable questions, the high one half of them, and
+no residual exceeds 0.03. See docs/evaluation.md.
+"""
+
+
+def calibrate_from_pairs(
+    neighbours: Sequence[float],
+    strangers: Sequence[float],
+    chunks: int,
+    distance: Distance = Distance.COSINE,
+) -> Calibration | None:
+    """Return a calibration from the cosines of chunks, without any query.
+
+    `neighbours` are pairs of consecutive chunks, `strangers` pairs of distant chunks. None if there
+    are too few pairs, or if the model does not separate them.
+    """
+    if min(len(neighbours), len(strangers)) < MIN_PAIRS:
+        return None
+    hits = [ScoredHit(score, True) for score in neighbours]
+    hits += [ScoredHit(score, False) for score in strangers]
+    auc = auc_of(curve_of(hits))
+    if auc is None or auc < MIN_AUC:
+        return None
+    ascending = sorted(strangers)
+    middle = ascending[len(ascending) // 2]
+    least, low, high, unrelated_high = (
+        normalised(start + slope * middle, distance)
+        for start, slope in (_FLOOR, _LOW, _HIGH, _UNRELATED)
+    )
+    found = _round(least, low, high, unrelated_high, f"{len(hits)} pairs of chunks of the world")
+    return replace(found, origin=CalibrationOrigin.DOCUMENTS, chunks=chunks)
+
+
+WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""Weights that are measured, besides the current weight."""
+MIN_QUERIES = 20
+"""Minimum number of judged queries for a proposal, for evidence of either kind."""
+MAX_P = 0.05
+"""Maximum p-value of a gain that is proposed."""
+
+
+class WeightMean(Struct, frozen=True):
+    """Mean of the leading metric with one weight."""
+
+    weight: float
+    mean: float
+
+
+class WeightReport(Struct, frozen=True):
+    """Means of golden queries over the weight of words, and the proposed weight."""
+
+    in_force: float
+    best: float
+    """Weight with the highest mean."""
+    proposed: float | None
+    """None if no weight is clearly better than the current weight."""
+    metric: str
+    """Label: nDCG for queries with expected documents, MRR for those with phrases alone."""
+    queries: int
+    """Number of judged queries that failed with no weight."""
+    p: float | None
+    """p-value of the largest gain, corrected for the choice among weights; None without a gain."""
+    means: tuple[WeightMean, ...]
+    message: str = ""
+    """The proposal in words, or the reason why there is none."""
+
+
+def propose_weight(evaluations: Mapping[float, Evaluation], in_force: float) -> WeightReport:
+    """Return the best weight if it is significantly better than the current weight. `evaluations`
+    has an evaluation of the same queries for each weight, including the current weight.
+    """
+    rows = list(zip(*(evaluation.results for evaluation in evaluations.values()), strict=True))
+    rows = [row for row in rows if all(one.judged and one.state is not State.FAILED for one in row)]
+    names = {"ndcg" if row[0].metrics.ndcg is not None else "reciprocal_rank" for row in rows}
+    metric = " and ".join(LABELS[name] for name in sorted(names))
+    values = {
+        weight: [leading(row[place].metrics) for row in rows]
+        for place, weight in enumerate(evaluations)
+    }
+    means = {weight: mean(column) or 0.0 for weight, column in values.items()}
+    # Of equal means, the current weight or the closest to it.
+    best = max(means, key=lambda weight: (round(means[weight], 9), -abs(weight - in_force)))
+    p = None
+    if len(rows) >= MIN_QUERIES and best != in_force:
+        current = values.pop(in_force)
+        gains = [
+            [new - old for new, old in zip(column, current, strict=True)]
+            for column in values.values()
+        ]
+        p = largest_gain_test(gains, seed=SEED)
+    found = WeightReport(
+        in_force=in_force,
+        best=best,
+        proposed=best if p is not None and p <= MAX_P else None,
+        metric=metric,
+        queries=len(rows),
+        p=p,
+        means=tuple(WeightMean(weight, value) for weight, value in means.items()),
+    )
+    return replace(found, message=_explain(found, means))
+
+
+def _explain(report: WeightReport, means: Mapping[float, float]) -> str:
+    """Return the proposal in words, or the reason why there is none."""
+    current, best, p = report.in_force, report.best, report.p
+    if report.queries < MIN_QUERIES:
+        return (
+            f"Keep {current:g}: {report.queries} judged queries are too few, at least "
+            f"{MIN_QUERIES} are needed."
+        )
+    if p is None:
+        figures = f"{report.metric} {means[current]:.3f}, {report.queries} queries"
+        return f"Keep {current:g}: no other weight is better ({figures})."
+    figures = (
+        f"{report.metric} {means[best]:.3f} instead of {means[current]:.3f}, "
+        f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}, {report.queries} queries"
+    )
+    if report.proposed is None:
+        return f"Keep {current:g}: no clear difference. The best is {best:g}: {figures}."
+    return f"{best:g} instead of {current:g}: {figures}."
+
+
+STEPS = (-0.12, -0.1, -0.08, -0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12)
+"""Distances of the compared thresholds from the current threshold."""
+
+
+class WeighedQuery(Struct, frozen=True):
+    """A golden query with the evidence of its best passage; None if nothing was found."""
+
+    present: bool
+    """Whether the documents answer the query."""
+    score: float | None
+
+    def is_answered(self, threshold: float) -> bool:
+        return self.score is not None and reaches(self.score, threshold)
+
+
+class EvidencePoint(Struct, frozen=True):
+    """The errors of one threshold."""
+
+    threshold: float
+    refused: float
+    """Share of the queries with an answer in the documents that are refused."""
+    answered: float
+    """Share of the absent queries that are answered."""
+
+    @property
+    def errors(self) -> float:
+        """Return the mean of both shares."""
+        return (self.refused + self.answered) / 2
+
+
+class EvidenceReport(Struct, frozen=True):
+    """Errors of golden queries over the minimum evidence, and the proposed minimum."""
+
+    in_force: float | None = None
+    """None if the world does not decide by evidence."""
+    best: float | None = None
+    """Threshold with the fewest errors; of several, the closest to the current threshold."""
+    proposed: float | None = None
+    """None if no threshold is clearly better than the current threshold."""
+    present: int = 0
+    """Number of queries that the documents answer."""
+    absent: int = 0
+    """Number of queries that are marked as absent."""
+    p: float | None = None
+    """p-value of the largest gain, corrected for the choice among thresholds; None without one."""
+    points: tuple[EvidencePoint, ...] = ()
+    message: str = "This world does not decide by evidence."
+    """The proposal in words, or the reason why there is none."""
+
+
+def propose_evidence(queries: Sequence[WeighedQuery], in_force: float) -> EvidenceReport:
+    """Return the best threshold if it is significantly better than the current threshold."""
+    present = [query for query in queries if query.present]
+    absent = [query for query in queries if not query.present]
+    found = EvidenceReport(in_force, present=len(present), absent=len(absent))
+    if min(len(present), len(absent)) < MIN_QUERIES:
+        message = (
+            f"Keep {in_force:g}: {len(present)} judged and {len(absent)} absent queries are too "
+            f"few, at least {MIN_QUERIES} of each are needed."
+        )
+        return replace(found, message=message)
+    thresholds = [round(in_force + step, 3) for step in STEPS if 0 <= in_force + step <= 1]
+    points = tuple(_count_errors(present, absent, threshold) for threshold in thresholds)
+    best = min(points, key=lambda one: (round(one.errors, 9), abs(one.threshold - in_force)))
+    current = points[thresholds.index(round(in_force, 3))]
+    found = replace(found, best=best.threshold, points=points)
+    if best is current:
+        message = f"Keep {in_force:g}: no other threshold is better ({_describe(current)})."
+        return replace(found, message=message)
+    gains = [
+        [
+            (query.is_answered(threshold) - query.is_answered(in_force))
+            * (1 / len(present) if query.present else -1 / len(absent))
+            for query in queries
+        ]
+        for threshold in thresholds
+        if threshold != current.threshold
+    ]
+    p = largest_gain_test(gains, seed=SEED)
+    figures = (
+        f"{_describe(best)} instead of {_describe(current)}, "
+        f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"
+    )
+    if p > MAX_P:
+        text = f"no clear difference. The best is {best.threshold:g}: {figures}"
+        return replace(found, p=p, message=f"Keep {in_force:g}: {text}.")
+    message = f"{best.threshold:g} instead of {in_force:g}: {figures}."
+    return replace(found, p=p, proposed=best.threshold, message=message)
+
+
+def _count_errors(
+    present: Sequence[WeighedQuery], absent: Sequence[WeighedQuery], threshold: float
+) -> EvidencePoint:
+    refused = sum(not query.is_answered(threshold) for query in present)
+    answered = sum(query.is_answered(threshold) for query in absent)
+    return EvidencePoint(threshold, refused / len(present), answered / len(absent))
+
+
+def _describe(point: EvidencePoint) -> str:
+    return f"{point.refused:.1%} refused and {point.answered:.1%} of the absent answered"

@@ -1,0 +1,307 @@
+"""Compare two evaluations of the same golden queries, and judge whether the new one is as good.
+
+Only queries with the same question and expectations in both are compared. The others are listed,
+because a comparison that silently leaves queries out means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import shake_256
+from itertools import compress
+
+from msgspec import Struct
+
+from truespan.core.cancel import check_cancelled
+from truespan.extensions.quality.evaluate import (
+    LABELS,
+    NAMES,
+    Evaluation,
+    QueryMetrics,
+    QueryResult,
+    State,
+    mean,
+)
+from truespan.types.bundle import Notice
+from truespan.types.request import check_share
+
+SEED = 20_260_101
+ALLOWED_DROP = 0.01
+EQUAL_WITHIN = 1e-9
+"""Maximum difference that counts as rounding."""
+ROUNDS = 10_000
+_EXACT_UP_TO = 16
+_SCALE = 10**9
+_LOWEST_BIT = bytes(value & 1 for value in range(256))
+
+
+class QueryChange(Struct, frozen=True):
+    """One query in both evaluations."""
+
+    id: str
+    query: str
+    old: QueryMetrics
+    new: QueryMetrics
+    difference: float
+    """New minus old nDCG, or reciprocal rank if only phrases are expected."""
+
+
+class MetricChange(Struct, frozen=True):
+    """Change of one metric over the queries that have it, with its significance."""
+
+    name: str
+    old: float
+    new: float
+    queries: int
+    better: int
+    worse: int
+    same: int
+    randomisation_p: float
+
+    @property
+    def difference(self) -> float:
+        """Return new minus old."""
+        return self.new - self.old
+
+
+class Comparison(Struct, frozen=True):
+    """Changes from one evaluation to another, over their common queries."""
+
+    old_name: str
+    new_name: str
+    changes: tuple[QueryChange, ...]
+    metrics: tuple[MetricChange, ...]
+    better: int
+    worse: int
+    same: int
+    unjudged: int
+    failed_old: int
+    failed_new: int
+    only_old: tuple[str, ...]
+    only_new: tuple[str, ...]
+    changed_queries: tuple[str, ...]
+    """Ids of both evaluations whose question or expectations differ."""
+    newly_judged: tuple[str, ...] = ()
+    """Ids of queries whose expected document was absent in the old evaluation, which found nothing.
+
+    They cannot get worse, so only the new evaluation counts them.
+    """
+
+
+class Verdict(Struct, frozen=True):
+    """Result of the gate: whether it passed, and all reasons against it."""
+
+    passed: bool
+    reasons: tuple[Notice, ...]
+
+
+def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison:
+    """Compare query by query; `seed` selects the reversals of the randomisation test."""
+    before = {result.id: result for result in old.results}
+    after = {result.id: result for result in new.results}
+    shared = [(before[id], result) for id, result in after.items() if id in before]
+    pairs = [pair for pair in shared if _ask_the_same(*pair)]
+    judged = [pair for pair in pairs if pair[0].judged and pair[1].judged]
+    newly_judged = tuple(
+        result.id
+        for earlier, result in judged
+        if {*earlier.absent} - {*result.absent} and not earlier.metrics.hit
+    )
+    changes = tuple(
+        QueryChange(
+            result.id,
+            result.query,
+            earlier.metrics,
+            result.metrics,
+            leading(result.metrics) - leading(earlier.metrics),
+        )
+        for earlier, result in judged
+        if result.id not in newly_judged
+    )
+    better, worse, same = _count_changes([change.difference for change in changes])
+    compared = {result.id for _, result in pairs}
+    return Comparison(
+        old_name=old.name,
+        new_name=new.name,
+        changes=changes,
+        metrics=tuple(_metric_changes(changes, seed)),
+        better=better,
+        worse=worse,
+        same=same,
+        unjudged=len(pairs) - len(judged),
+        failed_old=sum(result.state is State.FAILED for result in old.results),
+        failed_new=sum(result.state is State.FAILED for result in new.results),
+        only_old=tuple(id for id in before if id not in after),
+        only_new=tuple(id for id in after if id not in before),
+        changed_queries=tuple(result.id for _, result in shared if result.id not in compared),
+        newly_judged=newly_judged,
+    )
+
+
+def leading(metrics: QueryMetrics) -> float:
+    """Return the metric that decides whether a query is better or worse."""
+    return (metrics.reciprocal_rank or 0.0) if metrics.ndcg is None else metrics.ndcg
+
+
+def _ask_the_same(old: QueryResult, new: QueryResult) -> bool:
+    """Return whether two results have the same question and expectations.
+
+    An absent document is recorded under the name in the query, a present one under its key, so only
+    the grades of documents that were absent are compared.
+    """
+    if old.question != new.question:
+        return False
+    known = {expected for expected in old.expected if expected.document not in old.absent}
+    later = [expected.grade for expected in new.expected if expected not in known]
+    absent = [expected.grade for expected in old.expected if expected not in known]
+    return known <= {*new.expected} and sorted(later) == sorted(absent)
+
+
+def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
+    """Return the numbers of better, worse and equal differences."""
+    better = sum(value > EQUAL_WITHIN for value in differences)
+    worse = sum(value < -EQUAL_WITHIN for value in differences)
+    return better, worse, len(differences) - better - worse
+
+
+def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[MetricChange]:
+    for name in NAMES:
+        values = [(getattr(change.old, name), getattr(change.new, name)) for change in changes]
+        pairs = [(old, new) for old, new in values if old is not None and new is not None]
+        if not pairs:
+            continue
+        differences = [new - old for old, new in pairs]
+        better, worse, same = _count_changes(differences)
+        yield MetricChange(
+            name=name,
+            old=mean(old for old, _ in pairs) or 0.0,
+            new=mean(new for _, new in pairs) or 0.0,
+            queries=len(pairs),
+            better=better,
+            worse=worse,
+            same=same,
+            randomisation_p=randomisation_test(differences, seed=seed),
+        )
+
+
+def check_drop(allowed_drop: float) -> None:
+    """Raise InvalidArgument unless `allowed_drop` is a share."""
+    check_share("The allowed drop", allowed_drop)
+
+
+def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
+    """Check that no mean drops by more than `allowed_drop` and all queries were compared."""
+    # Only the size of a drop counts, not its significance: a significant drop within the allowance
+    # passes, and a larger drop fails even if it may be chance.
+    check_drop(allowed_drop)
+    left_out = {
+        "only in the old": comparison.only_old,
+        "only in the new": comparison.only_new,
+        "with another question": comparison.changed_queries,
+    }
+    reasons = []
+    if not comparison.changes and not comparison.newly_judged:
+        reasons.append(Notice("nothing_compared", "No judged query is in both evaluations."))
+    if any(left_out.values()):
+        counts = ", ".join(f"{len(ids)} {what}" for what, ids in left_out.items() if ids)
+        reasons.append(Notice("queries_differ", f"Not all queries are in both: {counts}."))
+    if comparison.failed_new:
+        message = f"{comparison.failed_new} queries failed on {comparison.new_name}."
+        reasons.append(Notice("queries_failed", message))
+    for metric in comparison.metrics:
+        if -metric.difference > allowed_drop + EQUAL_WITHIN:
+            message = (
+                f"{LABELS[metric.name]} falls from {metric.old:.4f} to {metric.new:.4f}, by more "
+                f"than the {allowed_drop:g} allowed (p = {metric.randomisation_p:.3f})."
+            )
+            reasons.append(Notice("metric_dropped", message))
+    return Verdict(not reasons, tuple(reasons))
+
+
+def gate_generation(
+    old: Evaluation | None,
+    new: Evaluation,
+    allowed_drop: float = ALLOWED_DROP,
+    *,
+    min_hit_rate: float = 0.0,
+) -> Verdict:
+    """Compare a generation with the generation that it would replace, if any."""
+    # Alone, it must have run every query, and at least one must be judged. In both cases the hit
+    # rate must reach `min_hit_rate`, and some query must have found an expected document.
+    check_share("The minimum hit rate", min_hit_rate)
+    reasons: list[Notice] = []
+    if old:
+        reasons += gate(compare(old, new), allowed_drop).reasons
+    else:
+        if not new.totals.judged:
+            reasons.append(Notice("nothing_judged", "No golden query has expectations."))
+        if new.totals.failed:
+            message = f"{new.totals.failed} queries failed on {new.name}."
+            reasons.append(Notice("queries_failed", message))
+    hit_rate = new.totals.metrics.hit or 0.0
+    if not hit_rate and new.totals.judged:
+        message = "No golden query found an expected document or phrase."
+        reasons.append(Notice("nothing_hit", message))
+    elif hit_rate < min_hit_rate:
+        message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {min_hit_rate:g} asked for."
+        reasons.append(Notice("hit_rate_too_low", message))
+    return Verdict(not reasons, tuple(reasons))
+
+
+def randomisation_test(differences: Sequence[float], *, seed: int) -> float:
+    """Return the p-value of the two-sided paired randomisation test."""
+    # With few differences all reversals are tried, with more differences `ROUNDS` of them, chosen
+    # by `seed` alone. Sums are of whole numbers, so that neither order nor machine decides a tie.
+    whole = [round(value * _SCALE) for value in differences if abs(value) > EQUAL_WITHIN]
+    if len(whole) <= _EXACT_UP_TO:
+        return _exact(whole)
+    total = sum(whole)
+    extreme = 0
+    for reversals in _reversals(len(whole), seed):
+        extreme += abs(total - 2 * sum(compress(whole, reversals))) >= abs(total)
+    return (extreme + 1) / (ROUNDS + 1)
+
+
+def largest_gain_test(gains: Sequence[Sequence[float]], *, seed: int) -> float:
+    """Return the p-value of the largest mean gain of several alternatives over one baseline.
+
+    Each row has the gains of one alternative, query by query. A round reverses the gains of some
+    queries in all rows and counts if any row reaches the largest sum. So the p-value accounts for
+    the choice: the best of several alternatives looks better by chance than a single one.
+    """
+    whole = [[round(value * _SCALE) for value in row] for row in gains]
+    changed = [query for query in zip(*whole, strict=True) if any(query)]
+    if not changed:
+        return 1.0
+    rows = list(zip(*changed, strict=True))
+    totals = [sum(row) for row in rows]
+    largest, extreme = max(totals), 0
+    for reversals in _reversals(len(changed), seed):
+        reached = (
+            total - 2 * sum(compress(row, reversals))
+            for row, total in zip(rows, totals, strict=True)
+        )
+        extreme += max(reached) >= largest
+    return (extreme + 1) / (ROUNDS + 1)
+
+
+def _reversals(count: int, seed: int) -> Iterator[bytes]:
+    """Yield, for each round, whether each of `count` differences is reversed."""
+    bits = shake_256(f"truespan paired randomisation {seed}".encode())
+    signs = bits.digest(count * ROUNDS).translate(_LOWEST_BIT)
+    for start in range(0, len(signs), count):
+        check_cancelled()
+        yield signs[start : start + count]
+
+
+def _exact(whole: Sequence[int]) -> float:
+    """Return the p-value over all reversals, by the frequency of each sum."""
+    sums = {0: 1}
+    for value in whole:
+        spread: dict[int, int] = {}
+        for reached, count in sums.items():
+            for step in (reached + value, reached - value):
+                spread[step] = spread.get(step, 0) + count
+        sums = spread
+    extreme = sum(count for reached, count in sums.items() if abs(reached) >= abs(sum(whole)))
+    return extreme / 2 ** len(whole)

@@ -1,0 +1,203 @@
+"""Jobs and generations: list, follow, cancel and resume jobs; build, promote and remove."""
+
+from __future__ import annotations
+
+from msgspec.structs import asdict
+
+from truespan import errors
+from truespan.engine.generations import Promotion
+from truespan.engine.world import World
+from truespan.extensions.server.http import requests, schemas
+from truespan.extensions.server.http.operation import CallContext, Event, JobStream, Reply, Routes
+from truespan.types.job import Job
+from truespan.wire.serialize import record_data
+
+_JOBS = "/v1/worlds/{world}/jobs"
+_GENERATIONS = "/v1/worlds/{world}/generations"
+_ALIAS_ERRORS = (
+    errors.GenerationNotFound,
+    errors.GenerationIncomplete,
+    errors.PromotionRefused,
+    errors.DomainNotFound,
+    errors.ProfileMismatch,
+)
+_JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
+JOB_LINKS = {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB}
+
+# Shared by threads: filled while modules are imported, then only read.
+jobs = Routes(
+    "Jobs",
+    "Ingesting, building generations and maintenance run as background jobs.",
+    errors.NotAllowed,
+)
+# Shared by threads: as above.
+generations = Routes(
+    "Generations",
+    "Build a world anew next to the one in use, then switch to it atomically.",
+    errors.NotAllowed,
+)
+
+
+def accept_job(world: World, job: Job) -> Reply[schemas.AcceptedJob]:
+    """Return a submitted job and its location.
+
+    The location has the world's id because a name may contain characters that headers cannot.
+    """
+    location = f"/v1/worlds/{world.id}/jobs/{job.id}"
+    summary = schemas.job_summary(job, world.jobs)
+    return Reply(schemas.AcceptedJob(job=summary), 202, (("location", location),))
+
+
+@jobs.get(_JOBS)
+def list_jobs(context: CallContext) -> schemas.JobList:
+    """List the jobs of a world.
+
+    Returns the jobs of a world, newest first.
+    """
+    jobs = context.world().jobs
+    return schemas.JobList(jobs=[schemas.job_summary(job, jobs) for job in jobs.list()])
+
+
+@jobs.get(_JOBS + "/{job}")
+def show_job(context: CallContext) -> schemas.JobDetail:
+    """Get a job with its documents and its log.
+
+    Returns a job, the outcome of each of its sources, and the last lines of its log.
+    """
+    found, job = context.world().jobs, context.path["job"]
+    return schemas.JobDetail(
+        job=schemas.job_summary(found.get(job), found),
+        documents=found.documents(job),
+        lines=[schemas.LogLine(**record_data(line)) for line in found.lines(job)],
+    )
+
+
+@jobs.get(_JOBS + "/{job}/events")
+def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
+    """Follow a job until it is finished.
+
+    Sends the job as an event whenever it changes, and ends when the job is finished. While nothing
+    changes, a comment line is sent from time to time.
+    """
+    world, job = context.world(), context.path["job"]
+
+    def poll() -> tuple[Event, bool]:
+        found = world.jobs.get(job)
+        return Event("job", schemas.job_summary(found, world.jobs)), found.state.is_over
+
+    return JobStream(poll, poll())
+
+
+@jobs.post(_JOBS + "/{job}/cancel", status=202, writes=True)
+def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Cancel a job.
+
+    The job stops before its next step. Completed steps are kept and the job can be resumed, unless
+    it is an upload, whose files are then removed.
+    """
+    world = context.world()
+    return accept_job(world, world.jobs.cancel(context.path["job"]))
+
+
+@jobs.post(
+    _JOBS + "/{job}/resume",
+    status=202,
+    writes=True,
+    errors=(errors.JobNotResumable,),
+    links={"showJob": _JOB, "followJob": _JOB},
+)
+def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Resume a job that did not complete.
+
+    Continues a job that was interrupted or cancelled, or that failed. Completed steps are not
+    repeated.
+    """
+    world = context.world()
+    return accept_job(world, world.jobs.resume(context.path["job"], background=True))
+
+
+@jobs.post("/v1/worlds/{world}/repair", status=202, writes=True, links=JOB_LINKS)
+def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Start a repair job.
+
+    The job carries out the queued repairs of a world and writes pending vectors. If a repair job
+    is already queued, that job is returned.
+    """
+    world = context.world()
+    return accept_job(world, world.repair(background=True))
+
+
+@jobs.post(
+    "/v1/worlds/{world}/doctor", status=202, writes=True, example={"apply": False}, links=JOB_LINKS
+)
+def examine_world(context: CallContext, body: requests.DoctorRequest) -> Reply[schemas.AcceptedJob]:
+    """Start a job that compares store and index.
+
+    The job compares store and index of a world in both directions, and repairs the differences if
+    `apply` is true. The findings are in the log of the job.
+    """
+    world = context.world()
+    return accept_job(world, world.doctor(apply=body.apply, background=True))
+
+
+@generations.get(_GENERATIONS)
+def list_generations(context: CallContext) -> schemas.GenerationList:
+    """List the generations of a world.
+
+    Returns the generations of a world, how complete each is, and the aliases that point to it.
+    """
+    found = context.world().generations.list()
+    return schemas.GenerationList(
+        generations=[schemas.GenerationEntry(**record_data(record)) for record in found]
+    )
+
+
+@generations.post(_GENERATIONS, status=202, writes=True, example={}, links=JOB_LINKS)
+def reindex(context: CallContext, body: requests.NewGeneration) -> Reply[schemas.AcceptedJob]:
+    """Start a job that builds a new generation.
+
+    The job builds a generation of all documents, with another model or chunking if the body names
+    one. The generation is not used before it is promoted.
+    """
+    world = context.world()
+    return accept_job(world, world.generations.reindex(**asdict(body), background=True))
+
+
+@generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})
+def rollback(context: CallContext, body: requests.AliasMove) -> Promotion:
+    """Return to the previous generation.
+
+    Moves the world's alias, or that of a domain, back to the generation it pointed to before.
+    """
+    return context.world().generations.rollback(domain=body.domain)
+
+
+@generations.post(
+    _GENERATIONS + "/{generation}/promote", writes=True, errors=_ALIAS_ERRORS, example={}
+)
+def promote(context: CallContext, body: requests.AliasMove) -> Promotion:
+    """Promote a generation.
+
+    Moves the world's alias, or that of a domain, to a generation if that generation is complete
+    and verified.
+    """
+    number = _generation_number(context)
+    return context.world().generations.promote(number, domain=body.domain)
+
+
+@generations.delete(_GENERATIONS + "/{generation}", errors=(errors.GenerationInUse,))
+def remove_generation(context: CallContext) -> schemas.RemovedGeneration:
+    """Remove an unused generation.
+
+    Removes a generation with its vectors. A generation that an alias points to is refused.
+    """
+    number = _generation_number(context)
+    context.world().generations.remove(number)
+    return schemas.RemovedGeneration(removed=number)
+
+
+def _generation_number(context: CallContext) -> int:
+    text = context.path["generation"]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise errors.InvalidArgument("A generation is named by its number.")
+    return int(text)

@@ -1,0 +1,239 @@
+"""Operations of a library for the processes that serve it, among them idempotent requests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from truespan.engine.components import Components
+from truespan.errors import InvalidArgument, KeyBusy, KeyReused, NotAllowed, TruespanError
+from truespan.types.ids import hash_text
+from truespan.types.job import Job
+from truespan.types.scope import OWNER, Authority, Scope, Verb
+from truespan.types.telemetry import CounterName, Request
+from truespan.types.token import MAX_KEY_LENGTH, Principal, ReplayKey
+from truespan.types.vectors import Vector
+
+if TYPE_CHECKING:
+    from truespan.engine.world import World
+    from truespan.types.origin import Result
+    from truespan.types.receipt import SignedReceipt
+    from truespan.types.token import SignIn
+
+
+class LibraryServer:
+    """Operations of a library that servers need and users of the library do not."""
+
+    def __init__(
+        self,
+        components: Components,
+        authority: Authority,
+        idempotency: IdempotencyStore,
+        open_world: Callable[[str], World],
+    ) -> None:
+        self._components = components
+        self._authority = authority
+        self._idempotency = idempotency
+        self._open_world = open_world
+
+    def admit(self, secret: str, labels: frozenset[str] | None = None) -> Principal:
+        """Return the id and the authority of a token, of the library or of the identity provider.
+
+        With `labels`, the authority is limited to those that the token has, or to all of them if
+        the token may impersonate.
+
+        Raises:
+            Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+            NotAllowed: No rule gives a user of the identity provider any right.
+            ProviderUnavailable: The keys of the identity provider cannot be loaded.
+        """
+        from truespan.engine.tokens import authenticate
+
+        principal = authenticate(self._components, self._authority, secret)
+        return principal if labels is None else principal.for_audience(labels)
+
+    @property
+    def sign_in(self) -> SignIn | None:
+        """Options with which the page signs people in; None without an identity provider."""
+        identities = self._components.identities
+        return None if identities is None else identities.sign_in
+
+    def refer_to(self, reference: str) -> World:
+        """Return the world with this id or name without looking it up; each of its methods does."""
+        return self._open_world(reference)
+
+    def require_key(self) -> None:
+        """Raise SigningKeyMissing unless the library can sign."""
+        from truespan.extensions.proof.signing import Signer
+
+        Signer(self._components).require_key()
+
+    def sign(self, result: Result) -> SignedReceipt:
+        """Return the signed receipt of a result that was just returned, of any world."""
+        from truespan.extensions.proof.signing import Signer
+
+        return Signer(self._components).sign(result)
+
+    def count_request(self, token: str, per_minute: int) -> float:
+        """Count a request of a token for all processes; return 0 or the seconds to wait."""
+        return self._components.store.count_request(token, per_minute)
+
+    def run_idempotent(
+        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
+    ) -> bytes:
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
+
+        Raises:
+            KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
+        """
+        return self._idempotency.run(key, fingerprint, work)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text by the tokenizer of the library."""
+        return self._components.counter.count(text)
+
+    def embed(self, world: World, texts: Sequence[str]) -> list[Vector]:
+        """Return vectors of texts as documents of a world get them.
+
+        Raises:
+            NotAllowed: The caller may not read the world without a reader.
+        """
+        scope = world.access.planned_scope()
+        if not self._authority.may(Verb.READ, scope.world):
+            raise NotAllowed("embed texts")
+        hashes = [hash_text(text) for text in texts]
+        vectors = self._components.embed(scope, dict(zip(hashes, texts, strict=True)))
+        return [vectors[known] for known in hashes]
+
+    def count_bug(self) -> None:
+        """Count an unexpected exception that reached an interface."""
+        with self._components.observer.request(Request.DOOR) as trace:
+            trace.count(CounterName.BUGS)
+
+    def check_ready(self) -> None:
+        """Return once store and index have answered.
+
+        Raises:
+            IndexUnavailable, StoreBusy, StoreDamaged: One of them did not answer.
+        """
+        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._components.index.collections()
+
+    def resume_waiting(self) -> list[Job]:
+        """Resume background jobs whose process is gone, and return them; for a server that starts.
+
+        If several processes do this at once, each job is resumed once. Jobs that were cancelled,
+        and jobs whose process crashed too often, are left alone.
+        """
+        from truespan.extensions.cluster.worker import resume_waiting
+
+        if self._authority != OWNER:
+            raise NotAllowed("resume jobs")
+        return resume_waiting(self._components, self.scopes())
+
+    def refill(self) -> int:
+        """Write a point for every stored vector that has none; return the number of points."""
+        from truespan.maintenance.repair import refill
+
+        store, index = self._components.store, self._components.index
+        return sum(refill(store, index, scope) for scope in self.scopes())
+
+    def pending(self) -> int:
+        """Return the number of chunks without a vector, in all worlds and generations."""
+        store = self._components.store
+        return sum(record.pending for scope in self.scopes() for record in store.generations(scope))
+
+    def scopes(self) -> list[Scope]:
+        """Return the scope of every world that has a generation."""
+        return [
+            Scope(self._authority, world.id, world.generation)
+            for world in self._components.store.worlds(self._authority)
+            if world.generation is not None
+        ]
+
+
+MAX_UNWRITTEN = 1000
+"""Maximum number of results in memory while the store fails; keys of older results stay busy."""
+
+
+# Shared by threads: replies that could not be stored are changed under a lock, which is held while
+# they are stored.
+class IdempotencyStore:
+    """Requests of this process with an idempotency key. Threads may share the object."""
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+        self._lock = threading.Lock()
+        self._unwritten: dict[bytes, bytes | None] = {}
+        """Sealed replies that could not be stored; None for a request that failed."""
+
+    def run(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
+        """Run `work` once for a key and return its reply; see `LibraryServer.run_idempotent`.
+
+        `fingerprint` identifies the whole request. Work that raises may be tried again with the
+        same key. A reply that cannot be stored now is still returned, and stored before the next
+        request with a key.
+        """
+        text = key.text
+        if not 1 <= len(text) <= MAX_KEY_LENGTH or not text.isascii() or not text.isprintable():
+            raise InvalidArgument(
+                f"An idempotency key has 1 to {MAX_KEY_LENGTH} printable ASCII characters."
+            )
+        self._write_remembered()
+        stored = self._claim(key, fingerprint)
+        if stored is not None:
+            return stored
+        try:
+            reply = work()
+        except BaseException:
+            self._end(key.digest(), None)
+            raise
+        self._end(key.digest(), key.sealed(reply))
+        return reply
+
+    def _claim(self, key: ReplayKey, fingerprint: bytes) -> bytes | None:
+        """Claim a key for this process; return the stored reply if there is one."""
+        store, processes, digest = self._components.store, self._components.processes, key.digest()
+        claim = store.claim_key(digest, fingerprint, processes.own())
+        if claim is None:
+            return None
+        if claim.fingerprint != fingerprint:
+            raise KeyReused
+        if claim.reply is not None:
+            return key.sealed(claim.reply)
+        # A process that died before it stored its reply has not sent it either.
+        if processes.is_alive(claim.process) or not store.take_over_key(
+            digest, claim.process, processes.own()
+        ):
+            raise KeyBusy
+        return None
+
+    def _end(self, digest: bytes, reply: bytes | None) -> None:
+        """Store the outcome of a request; if the store fails, keep it in memory.
+
+        The work is done, and an error of the store must not replace an error of the work.
+        """
+        try:
+            self._write(digest, reply)
+        except TruespanError:
+            with self._lock:
+                self._unwritten[digest] = reply
+                if len(self._unwritten) > MAX_UNWRITTEN:
+                    self._unwritten.pop(next(iter(self._unwritten)))
+
+    def _write_remembered(self) -> None:
+        with self._lock:
+            for digest, reply in list(self._unwritten.items()):
+                try:
+                    self._write(digest, reply)
+                except TruespanError:
+                    return
+                del self._unwritten[digest]
+
+    def _write(self, digest: bytes, reply: bytes | None) -> None:
+        store, own = self._components.store, self._components.processes.own()
+        if reply is None:
+            store.release_key(digest, own)
+        else:
+            store.keep_reply(digest, own, reply)

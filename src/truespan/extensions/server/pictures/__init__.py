@@ -1,0 +1,1 @@
+"""Pictures of pages, drawn from the stored originals."""

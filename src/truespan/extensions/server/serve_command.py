@@ -1,0 +1,409 @@
+"""Commands of the panel "Serve": HTTP, MCP and its clients, workers and access tokens."""
+
+import gc
+import json
+import re
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from truespan.cli.commands import Argument, CommandGroup, Option, WholeNumber
+from truespan.cli.options import Folder, Json, Place, WorldName, folder_of, open_library
+from truespan.cli.terminal import echo, write_error
+from truespan.errors import InvalidArgument
+from truespan.wire.serialize import allowed_names, members, record_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.extensions.server.http.server import Startup
+    from truespan.types.scope import World
+    from truespan.types.token import TokenRecord, TokenState
+
+token_group = CommandGroup("token", help="Access tokens for HTTP and MCP.")
+
+_NAMED_WORLDS = 5
+_NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+_UVX_FOLDER = "archive-v0"
+"""The folder of environments that `uvx` makes and may remove again."""
+
+
+def serve(
+    library: Folder = None,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
+    workers: Annotated[int, Option(help="Number of server processes.")] = 1,
+    require_token: Annotated[bool, Option(help="Require a token on loopback too.")] = False,
+    world: Annotated[str | None, Option("--world", "-w", help="Default world of requests.")] = None,
+    mcp_reader: Annotated[
+        str | None, Option(help="Serve this reader to MCP clients without a token.")
+    ] = None,
+    mcp_owner: Annotated[
+        bool, Option(help="Let MCP clients without a token see whole documents.")
+    ] = False,
+    mcp_may_move: Annotated[bool, Option(help="Let MCP clients set a reader's position.")] = False,
+    mcp_may_ingest: Annotated[bool, Option(help="Let MCP clients of the owner add notes.")] = False,
+    mcp_may_note: Annotated[bool, Option(help="Let MCP clients of a reader write notes.")] = False,
+    watch: Annotated[
+        list[str] | None, Option(help="Ingest changes of this folder, like 'ingest --watch'.")
+    ] = None,
+    log_requests: Annotated[
+        bool, Option(help="Log each request with its path and token name.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Serve the library over HTTP: API, MCP and web page."""
+    from truespan.extensions.server.http.app import ServerOptions
+    from truespan.extensions.server.http.server import Service
+    from truespan.extensions.server.http.server import serve as run
+    from truespan.extensions.server.mcp.caller import WritePermissions
+
+    folder = folder_of(library)
+    options = ServerOptions(
+        world=world,
+        mcp_reader=mcp_reader,
+        mcp_owner=mcp_owner,
+        mcp_permissions=WritePermissions(mcp_may_move, mcp_may_ingest, mcp_may_note),
+        log_requests=log_requests,
+    )
+
+    def on_ready(startup: "Startup") -> None:
+        if as_json:
+            echo(to_json({**members(startup, *startup.__struct_fields__), "library": str(folder)}))
+            return
+        write_error(describe_startup(startup))
+        sys.stderr.flush()
+        echo(f"Truespan serves {folder} at {startup.address}")
+
+    watched = tuple(watch or ())
+    return run(
+        Service(
+            folder=folder,
+            host=host,
+            port=port,
+            workers=workers,
+            require_token=require_token,
+            options=options,
+            watched=watched,
+        ),
+        on_ready,
+    )
+
+
+def describe_startup(startup: "Startup") -> str:
+    """Return the facts about a server that has started, one on each line.
+
+    If the log is JSON, they are one line of the log.
+    """
+    if startup.log_format == "json":
+        from truespan.core.clock import format_time
+
+        head = {"time": format_time(time.time()), "level": "info", "event": "server_started"}
+        facts = members(startup, *startup.__struct_fields__)
+        return json.dumps(head | facts) + "\n"
+    worlds = startup.worlds or []
+    count, named = len(worlds), ", ".join(worlds[:_NAMED_WORLDS])
+    more = f" and {count - _NAMED_WORLDS} more" if count > _NAMED_WORLDS else ""
+    listed = f"{count} {'world' if count == 1 else 'worlds'}: {named}{more}"
+    if startup.worlds is None:
+        listed = "cannot be read; run 'truespan doctor'"
+    elif not worlds:
+        listed = "no worlds yet; create one with 'truespan init --world NAME'"
+    active = "1 is active" if startup.tokens == 1 else f"{startup.tokens} are active"
+    if startup.tokens is None:
+        active = "the tokens cannot be read; run 'truespan doctor'"
+    authentication = f"a token is required; {active}"
+    if not startup.requires_token:
+        authentication = f"no token is needed on this machine; {active}"
+    elif startup.tokens == 0:
+        authentication = "a token is required; create one with 'truespan token create'"
+    jobs = "jobs run in the server"
+    if startup.queue:
+        jobs = _NO_WORKER if startup.workers_running is False else "jobs run on workers"
+    processes = "1 process" if startup.processes == 1 else f"{startup.processes} processes"
+    rows = {
+        "worlds": listed,
+        "authentication": authentication,
+        "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
+        "workers": f"{processes}; {jobs}",
+        "API": f"{startup.address}openapi.json",
+        "OpenAI clients": f"{startup.address}v1, with a token as key ('truespan token create')",
+        **({"watched": ", ".join(startup.watched)} if startup.watched else {}),
+    }
+    lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]
+    return "".join([f"Truespan {startup.version}\n", *lines])
+
+
+def worker(
+    library: Folder = None,
+    concurrency: Annotated[
+        int, Option(help="Number of jobs to run at once.", type=WholeNumber(1, 64))
+    ] = 1,
+    once: Annotated[bool, Option(help="Exit when the queue is empty.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the queued jobs of a library in PostgreSQL until stopped."""
+    import truespan
+
+    folder = folder_of(library)
+    with truespan.open(folder, logs=True) as opened, stop_on_signals() as stop:
+        if not as_json and not once and opened.has_workers:
+            echo(f"Running jobs of {folder}, {concurrency} at a time. Stop with Ctrl-C.")
+        done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
+    jobs = "1 job" if done == 1 else f"{done} jobs"
+    echo(to_json({"carried_out": done}) if as_json else f"Ran {jobs}.")
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that is set on SIGTERM or SIGINT; a second signal ends the process."""
+    event = threading.Event()
+
+    def on_signal(_number: int, _frame: object) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield event
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def mcp(
+    world: WorldName = None,
+    library: Folder = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")
+    ] = None,
+    owner: Annotated[bool, Option(help="Serve the owner, who sees whole documents.")] = False,
+    audience: Annotated[
+        list[str] | None,
+        Option(help="Serve only documents for everyone and for this label, such as group:legal."),
+    ] = None,
+    may_move: Annotated[bool, Option(help="Let the model set the reader's position.")] = False,
+    may_ingest: Annotated[bool, Option(help="Let the model add notes, with --owner.")] = False,
+    may_note: Annotated[bool, Option(help="Let the model write notes of the reader.")] = False,
+    print_config: Annotated[
+        bool, Option(help="Print the configuration for a client, and exit.")
+    ] = False,
+    client: Annotated[
+        str, Option(help="Client to print the configuration for: desktop, vscode, zed or codex.")
+    ] = "desktop",
+) -> int:
+    """Serve a model over standard input and output (Model Context Protocol)."""
+    # A server that sees whole documents must be asked for explicitly.
+    if owner == (reader is not None):
+        raise InvalidArgument(
+            "Choose who the server is for: a reader, or the owner, who sees whole documents.",
+            advice="Add either '--reader NAME' or '--owner'.",
+        )
+    from truespan.extensions.server.mcp.caller import WritePermissions
+
+    permissions = WritePermissions(may_move, may_ingest, may_note)
+    if may_move and owner:
+        raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
+    if audience and (may_move or may_ingest):
+        raise InvalidArgument(
+            "Who sees some documents only can change nothing.",
+            advice="Remove '--audience', or '--may-move' and '--may-ingest'.",
+        )
+    if may_note and owner:
+        raise InvalidArgument("--may-note is for a reader.", advice="Use it with '--reader NAME'.")
+    if may_ingest and not owner:
+        raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
+    folder = folder_of(library)
+    if print_config:
+        with Place(world, library).open() as chosen:
+            whom = ["--owner"] if reader is None else ["--reader", chosen.reader(reader).name]
+        arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
+        arguments += [part for label in audience or () for part in ("--audience", label)]
+        arguments += ["--may-move"] if may_move else []
+        arguments += ["--may-ingest"] if may_ingest else []
+        arguments += ["--may-note"] if may_note else []
+        echo(client_config(client, chosen.name, arguments))
+        return 0
+    # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
+    # turns the collection on again once it is ready.
+    gc.disable()
+    from truespan.extensions.server.mcp.stdio import serve_stdio
+
+    return serve_stdio(folder, world, reader, permissions, audience)
+
+
+@token_group.register("create")
+def create_token(
+    name: Annotated[str, Argument(help="Purpose of the token.")],
+    world: Annotated[
+        list[str] | None, Option("--world", "-w", help="A world, by name or id.")
+    ] = None,
+    all_worlds: Annotated[bool, Option(help="Every world, including future ones.")] = False,
+    verb: Annotated[
+        list[str] | None,
+        Option(help="read, follow, write, administer or, without a world, observe."),
+    ] = None,
+    reader: Annotated[
+        list[str] | None, Option("--reader", "-r", help="Bind to this reader, who can only follow.")
+    ] = None,
+    audience: Annotated[
+        list[str] | None,
+        Option(help="Limit to documents for everyone and for this label, such as group:legal."),
+    ] = None,
+    impersonate: Annotated[
+        bool, Option(help="Let each request name the labels of its user.")
+    ] = False,
+    expires: Annotated[
+        str | None, Option(help="For example 12h, 30d or 8w; default: never.")
+    ] = None,
+    library: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Create a token and print its secret once; only a digest is stored."""
+    from truespan.types.scope import UNLIMITED, Verb
+
+    # A token for every world must be asked for explicitly.
+    needs_worlds = all_worlds or set(verb or ()) != {Verb.OBSERVE}
+    if needs_worlds and all_worlds == bool(world):
+        raise InvalidArgument(
+            "No worlds were named for the token.", advice="Add --world NAME or --all-worlds."
+        )
+    expires_in = None
+    if expires is not None:
+        found = re.fullmatch(r"([0-9]{1,9})([smhdw])", expires)
+        if found is None:
+            raise InvalidArgument(
+                "--expires takes a number and a unit.",
+                advice="Units are s, m, h, d and w: 12h, 30d.",
+            )
+        expires_in = int(found[1]) * _SECONDS[found[2]]
+    with open_library(library) as opened:
+        record, secret = opened.tokens.create(
+            name,
+            worlds=UNLIMITED if all_worlds else world or None,
+            verbs=verb or None,
+            readers=reader or UNLIMITED,
+            audience=audience or UNLIMITED,
+            impersonate=impersonate,
+            expires_in=expires_in,
+        )
+        worlds, state = opened.worlds(), opened.tokens.state(record)
+    if as_json:
+        echo(to_json({"token": token_data(record, state), "secret": secret.reveal()}))
+        return
+    echo(f"Created token {record.id}, {record.name}: {describe_token(record, worlds)}.")
+    echo("This is its secret. It is not stored and cannot be shown again:")
+    echo(secret.reveal())
+
+
+@token_group.register("list")
+def list_tokens(library: Folder = None, as_json: Json = False) -> None:
+    """List the tokens of a library with their permissions and state."""
+    with open_library(library) as opened:
+        tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
+        worlds = opened.worlds()
+    if as_json:
+        echo(to_json({"tokens": [token_data(*token) for token in tokens]}))
+        return
+    for record, state in tokens:
+        echo(f"{record.id}  {state}  {record.name}: {describe_token(record, worlds)}")
+    if not tokens:
+        echo("No tokens yet.")
+
+
+@token_group.register("revoke")
+def revoke_token(
+    token: Annotated[str, Argument(help="Id or name of the token.", metavar="TOKEN")],
+    library: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Revoke a token at once, in every process that uses the library."""
+    with open_library(library) as opened:
+        record = opened.tokens.revoke(token)
+        state = opened.tokens.state(record)
+    result = {"token": token_data(record, state)}
+    echo(to_json(result) if as_json else f"Revoked token {record.id}, {record.name}.")
+
+
+def token_data(record: "TokenRecord", state: "TokenState") -> dict[str, Any]:
+    sets = ("worlds", "verbs", "readers", "audience")
+    names = {name: allowed_names(getattr(record, name)) for name in sets}
+    return record_data(record) | names | {"state": state}
+
+
+def describe_token(record: "TokenRecord", worlds: Iterable["World"]) -> str:
+    """Return the permissions of a token in words."""
+    ids, readers = allowed_names(record.worlds), allowed_names(record.readers)
+    if record.verbs == {"observe"}:
+        return f"observe, the metrics only; {_describe_expiry(record)}"
+    where = "every world"
+    if not isinstance(ids, str):
+        names: dict[str, str] = {world.id: world.name for world in worlds}
+        where = ", ".join(sorted(names.get(id, id) for id in ids)) or "no world"
+    whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
+    verbs = ", ".join(sorted(record.verbs))
+    labels = _describe_labels(record)
+    return f"{verbs}{whom} in {where}{labels}; {_describe_expiry(record)}"
+
+
+def _describe_labels(record: "TokenRecord") -> str:
+    labels = allowed_names(record.audience)
+    if isinstance(labels, str):
+        return ""
+    others = "; may impersonate" if record.impersonate else ""
+    return f", documents for {', '.join(sorted({'everyone', *labels}))}{others}"
+
+
+def _describe_expiry(record: "TokenRecord") -> str:
+    if record.expires_at is None:
+        return "does not expire"
+    return f"expires {datetime.fromtimestamp(record.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def client_config(client: str, world: str, arguments: list[str]) -> str:
+    """Return the configuration of a client that starts `truespan` with these arguments."""
+    if client not in CLIENTS:
+        raise InvalidArgument(
+            f"There is no format for {client!r}.", advice=f"Known are: {', '.join(CLIENTS)}."
+        )
+    program, *before = _program()
+    slug = re.sub("[^a-z0-9]+", "-", world.lower()).strip("-")
+    name = f"truespan-{slug}" if slug else "truespan"
+    return CLIENTS[client](name, {"command": program, "args": [*before, *arguments]})
+
+
+def _program() -> list[str]:
+    """Return the command of this program with its full path: clients have another search path."""
+    uvx = shutil.which("uvx")
+    if uvx is not None and _UVX_FOLDER in Path(sys.prefix).parts:
+        return [uvx, "truespan"]
+    beside = Path(sys.executable).with_name("truespan")
+    return [str(beside)] if beside.is_file() else [sys.executable, "-m", "truespan"]
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _toml(name: str, entry: dict[str, Any]) -> str:
+    # Strings and lists of strings are written as in JSON.
+    values = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    return "\n".join([f"[mcp_servers.{name}]", *values])
+
+
+CLIENTS = {
+    "desktop": lambda name, entry: _json({"mcpServers": {name: entry}}),
+    "vscode": lambda name, entry: _json({"servers": {name: {"type": "stdio", **entry}}}),
+    "zed": lambda name, entry: _json({"context_servers": {name: {"source": "custom", **entry}}}),
+    "codex": _toml,
+}
+"""The format of each client. Most clients use the format of the desktop."""
