@@ -9,13 +9,13 @@ that verifies, reveals, packs or scopes text can be added or replaced.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from re import Pattern
 from typing import Any, NamedTuple
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import ExtensionMissing, InvalidConfiguration
 
 GROUP = "truespan.extensions"
 """Group of the entry points that name extensions."""
@@ -106,6 +106,9 @@ class Tables:
         self.formats: list[FileFormat] = []
         self.text_recognition: TextRecognition | None = None
         self.commands: list[Commands] = []
+        self.members: dict[str, str] = {}
+        """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
+        function whose first argument is the object."""
 
 
 # Shared by threads: read once, and never changed after that.
@@ -139,6 +142,36 @@ def _refuse(name: str, error: Exception) -> InvalidConfiguration:
         f"The extension {name!r} cannot be loaded: {error}.",
         advice="Install what it needs, or remove the package that brings it.",
     )
+
+
+def require(path: str | None, what: str, extension: str) -> Any:
+    """Return the member that an extension's path names.
+
+    Raises:
+        ExtensionMissing: no extension gave the path, so the one that has it is not installed.
+    """
+    if not path:
+        raise ExtensionMissing(what, extension)
+    return import_member(path)
+
+
+def member_of(thing: object, name: str, extension: str) -> Any:
+    """Return a member of a world, library or reader that an extension brings, bound to it."""
+    full = f"{type(thing).__name__}.{name}"
+    return partial(require(tables().members.get(full), full, extension), thing)
+
+
+class Extended:
+    """A class whose members installed extensions add to; its own are looked up first."""
+
+    def __getattr__(self, name: str) -> Any:
+        path = None
+        # Python and tools look for members with underscores in anything.
+        if not name.startswith("_"):
+            path = tables().members.get(f"{type(self).__name__}.{name}")
+        if path is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return partial(import_member(path), self)
 
 
 def import_member(path: str) -> Any:

@@ -21,6 +21,7 @@ from truespan.extensions.server.library import IdempotencyStore
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.pipeline import require_world
+from truespan.tables import Extended
 from truespan.types.audience import EVERYONE, check_labels, choose_default_audience
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState
@@ -51,7 +52,7 @@ DEFAULT_WORLD = "main"
 """Name of the world that a library without worlds gets on first use."""
 
 
-class Library:
+class Library(Extended):
     """All worlds of one installation. Close it, or use it in a `with` statement.
 
     Only the owner may back up and run jobs; only the owner and tokens with `observe` may read the

@@ -17,6 +17,7 @@ from truespan.engine.world_ingestion import WorldIngestion
 from truespan.engine.world_queries import WorldQueries
 from truespan.errors import OperatorError, ServiceError
 from truespan.observer import Observer, combine_observers
+from truespan.tables import Extended, member_of
 from truespan.types.audience import Audience, choose_default_audience
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     OnProgress = Callable[[Progress], None]
 
 
-class World(WorldQueries, WorldIngestion):
+class World(WorldQueries, WorldIngestion, Extended):
     """One world of a library, with the permissions of an authority."""
 
     def __init__(self, access: WorldAccess) -> None:
@@ -121,9 +122,7 @@ class World(WorldQueries, WorldIngestion):
     @property
     def evaluation(self) -> WorldEvaluation:
         """The evaluation of the world: golden queries, comparisons, calibration."""
-        from truespan.extensions.quality.world import WorldEvaluation
-
-        return WorldEvaluation(self.access)
+        return member_of(self, "evaluation", "quality")()
 
     @property
     def jobs(self) -> WorldJobs:

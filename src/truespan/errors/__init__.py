@@ -29,7 +29,8 @@
     │       ├── PageUnavailable    its server did not answer as it should; retryable
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
-    │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
+    │   ├── InvalidConfiguration, ExtensionMissing, CredentialsMissing, ModelUnavailable
+    │   ├── ProfileMismatch
     │   ├── SigningKeyMissing      the library cannot sign receipts
     │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
     │   ├── StoreOutdated, StoreUnsafe, CopyDiffers

@@ -11,6 +11,16 @@ class InvalidConfiguration(OperatorError):
     code = "invalid_configuration"
 
 
+class ExtensionMissing(OperatorError):
+    """A part of Truespan that is used or configured, and not installed."""
+
+    code = "extension_missing"
+    advice = "Install Truespan with all its extensions."
+
+    def __init__(self, what: str, extension: str) -> None:
+        super().__init__(f"{what} needs the extension {extension!r}, which is not installed.")
+
+
 class LibraryNotFound(OperatorError):
     """A folder without a library, or where none can be created."""
 

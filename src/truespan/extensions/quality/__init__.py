@@ -15,7 +15,8 @@ _HERE = "truespan.extensions.quality"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands."""
+    """Add the commands, and `World.evaluation`."""
     tables.commands += (
         Commands("Quality", f"{_HERE}.commands", ("defaults", "usage", "evaluate", "calibrate")),
     )
+    tables.members["World.evaluation"] = f"{_HERE}.world:evaluation_of"

@@ -16,6 +16,7 @@ from truespan.core.graphemes import shorten
 from truespan.engine.access import WorldPart
 from truespan.engine.answering import decide_query
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, StoreDamaged, TruespanError
 from truespan.extensions.quality.calibrate import (
     WEIGHTS,
@@ -534,6 +535,11 @@ class WorldEvaluation(WorldPart, frozen=True):
                 if documents[number].doc_id not in expected
             )
         return unrelated(scores) if scores else None
+
+
+def evaluation_of(world: World) -> WorldEvaluation:
+    """Return the evaluation of a world."""
+    return WorldEvaluation(world.access)
 
 
 def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
