@@ -14,6 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from truespan import aio
+from truespan.engine.conversations import Conversation
+from truespan.engine.documents import Documents
+from truespan.engine.generations import Generations
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.tokens import AccessTokens
+from truespan.engine.world import World
+from truespan.engine.world_jobs import WorldJobs
+from truespan.extensions.proof.signing import LibraryKeys
+from truespan.extensions.quality.world import WorldEvaluation
 
 STUB = Path(aio.__file__).with_suffix(".pyi")
 HEAD = '"""Types of `truespan.aio`; written by `make reference`."""\n\n'
@@ -46,7 +56,10 @@ from truespan.types.scope import Authority
 """
 INTERNAL = frozenset({"access", "server"})
 """Public attributes for other modules of the package."""
-WRAPPED: tuple[type, ...] = vars(aio)["WRAPPED"]
+WRAPPED: tuple[type, ...] = (
+    *(Library, World, Reader, Conversation, Documents, WorldEvaluation, Generations, WorldJobs),
+    *(AccessTokens, LibraryKeys),
+)
 STREAMS: frozenset[str] = vars(aio)["STREAMS"]
 TWINS = {kind.__name__: f"Async{kind.__name__}" for kind in WRAPPED}
 

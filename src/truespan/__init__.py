@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.reader import Reader
     from truespan.engine.world import World
+    from truespan.extensions.proof.types import PublicKeys, SignedReceipt, VerifiedReceipt
     from truespan.observer import Observer, StageListener
     from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
     from truespan.types.answer import Answer
     from truespan.types.bundle import ContextBundle, Passage, SearchResult
     from truespan.types.job import Job
     from truespan.types.maintenance import Manifest, RestoreReport
-    from truespan.types.receipt import PublicKeys, SignedReceipt, VerifiedReceipt
     from truespan.types.scope import Authority
     from truespan.types.source import Upload
 
@@ -256,9 +256,9 @@ def verify_receipt(
     """
     from pathlib import Path
 
-    from truespan.extensions.proof.receipts import verify_receipt as verify
+    from truespan.tables import member
 
-    return verify(
+    return member("truespan.verify_receipt", "proof")(
         receipt,
         keys,
         source=None if source is None else Path(source),

@@ -25,24 +25,16 @@ from typing import Any
 
 import truespan
 from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.engine.access import LibraryPart, WorldPart
 from truespan.engine.conversations import Conversation
-from truespan.engine.documents import Documents
-from truespan.engine.generations import Generations
 from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
-from truespan.extensions.proof.signing import LibraryKeys
-from truespan.extensions.quality.world import WorldEvaluation
 
 __all__ = ["AsyncProxy", "open", "open_temporary"]
 
-WRAPPED = (
-    *(Library, World, Reader, Conversation, Documents, WorldEvaluation, Generations, WorldJobs),
-    *(AccessTokens, LibraryKeys),
-)
-"""Classes of the library whose methods take time."""
+WRAPPED = (Library, LibraryPart, World, WorldPart, WorldJobs, Conversation)
+"""Classes of the library whose methods take time, and bases of such classes."""
 STREAMS = frozenset({"answer_stream", "ask_stream", "report_stream"})
 """Methods that return an iterator, which is not awaited."""
 

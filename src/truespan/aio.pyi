@@ -11,6 +11,7 @@ from truespan.engine.generations import Promotion
 from truespan.engine.ingestion import OnProgress, OnPrune
 from truespan.engine.world_ingestion import Paths
 from truespan.extensions.crawl.watching import OnError, Watch
+from truespan.extensions.proof.types import PublicKeys, SignedReceipt
 from truespan.extensions.quality.calibrate import CalibrationReport
 from truespan.extensions.quality.evaluate import Evaluation
 from truespan.extensions.quality.golden import GoldenQuery
@@ -47,7 +48,6 @@ from truespan.types.note import Note
 from truespan.types.picture import PagePicture
 from truespan.types.profile import Calibration
 from truespan.types.reading import ChunkPage, ReadingPosition, SentencePage, StoredImage
-from truespan.types.receipt import PublicKeys, SignedReceipt
 from truespan.types.request import (
     Defaults,
     FilterArguments,

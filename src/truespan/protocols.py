@@ -15,7 +15,6 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
-from truespan.types.receipt import PublicKey
 from truespan.types.scope import Scope
 from truespan.types.source import (
     PARSE_DEFAULTS,
@@ -34,7 +33,6 @@ from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
-    from truespan.extensions.proof.statement import SigningKey
     from truespan.types.answer import ChatConnection, ChatServer, ChatTest
     from truespan.types.picture import PictureRequest, Rendering
 
@@ -615,14 +613,6 @@ class JobQueue(Protocol):
     def close(self) -> None:
         """Stop the running job of this process before its next step; wait a limited time for it."""
         ...
-
-
-class SigningKeys(Protocol):
-    """The keys that sign receipts; see `files.keys`."""
-
-    def signing_key(self) -> SigningKey | None: ...
-    def public_keys(self) -> tuple[PublicKey, ...]: ...
-    def rotate(self, now: str) -> None: ...
 
 
 class Backups(Protocol):

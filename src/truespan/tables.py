@@ -108,7 +108,11 @@ class Tables:
         self.commands: list[Commands] = []
         self.members: dict[str, str] = {}
         """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
-        function whose first argument is the object."""
+        function whose first argument is the object. Also functions of the package, such as
+        "truespan.verify_receipt"."""
+        self.components: dict[str, str] = {}
+        """Components of a library by the names of their fields: the path of a function that takes
+        the folder and the settings."""
 
 
 # Shared by threads: read once, and never changed after that.
@@ -155,10 +159,14 @@ def require(path: str | None, what: str, extension: str) -> Any:
     return import_member(path)
 
 
+def member(name: str, extension: str) -> Any:
+    """Return the function that an extension brings as the member `name`."""
+    return require(tables().members.get(name), name, extension)
+
+
 def member_of(thing: object, name: str, extension: str) -> Any:
     """Return a member of a world, library or reader that an extension brings, bound to it."""
-    full = f"{type(thing).__name__}.{name}"
-    return partial(require(tables().members.get(full), full, extension), thing)
+    return partial(member(f"{type(thing).__name__}.{name}", extension), thing)
 
 
 class Extended:

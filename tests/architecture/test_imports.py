@@ -107,20 +107,16 @@ EXTENSIONS = {
 }
 """The packages that each extension imports, other extensions included."""
 NOT_YET = {
-    "__init__.py": {"extensions/models", "extensions/proof"},
-    "aio.py": {"extensions/proof", "extensions/quality"},
+    "__init__.py": {"extensions/models"},
     "answers/respond.py": {"extensions/checks"},
-    "cli/ask.py": {"extensions/proof"},
     "engine/answering.py": {"extensions/checks"},
     "engine/documents.py": {"extensions/server"},
     "engine/freshness.py": {"extensions/crawl"},
     "engine/generations.py": {"extensions/quality"},
     "engine/ingestion.py": {"extensions/quality"},
-    "engine/library.py": {"extensions/cluster", "extensions/proof", "extensions/server"},
-    "engine/reader.py": {"extensions/proof", "extensions/server"},
+    "engine/library.py": {"extensions/cluster", "extensions/server"},
+    "engine/reader.py": {"extensions/server"},
     "engine/world_ingestion.py": {"extensions/crawl", "extensions/quality"},
-    "engine/world_queries.py": {"extensions/proof"},
-    "files/keys.py": {"extensions/proof"},
     "ingest/draft.py": {"extensions/checks"},
     "ingest/requests.py": {"extensions/crawl"},
     "ingest/source_drafts.py": {"extensions/crawl"},

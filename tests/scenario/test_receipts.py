@@ -27,12 +27,12 @@ from truespan.errors import (
     SigningKeyMissing,
     SourceUnreadable,
 )
+from truespan.extensions.proof.types import SignedReceipt
 from truespan.extensions.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 from truespan.types.answer import Message
 from truespan.types.bundle import SearchResult
 from truespan.types.ids import hash_text
-from truespan.types.receipt import SignedReceipt
 from truespan.types.scope import OWNER, Verb
 
 QUERY = "Where did the brass key hang?"

@@ -35,6 +35,7 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
+from truespan.extensions.proof.types import SignedReceipt
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks
 from truespan.protocols import Embedder, TokenCounter
@@ -44,7 +45,6 @@ from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.reading import TailChunk
-from truespan.types.receipt import SignedReceipt
 from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.types.receipt import SignedReceipt
+from truespan.extensions.proof.types import SignedReceipt
 
 GUIDE = """\
 # The harbour

@@ -18,8 +18,8 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.engine.world import World
+from truespan.extensions.proof.keys import SigningKeyFile
 from truespan.files.assets import AssetFolder, PictureFolder
-from truespan.files.keys import SigningKeyFile
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation

@@ -21,9 +21,9 @@ from hypothesis.strategies import (
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.proof.keys import SigningKeyFile
 from truespan.extensions.proof.statement import KeyRing, SigningKey
 from truespan.extensions.proof.verify import canonical
-from truespan.files.keys import SigningKeyFile
 from truespan.types.token import Secret
 
 SEED = Secret(base64.b64encode(bytes(range(32))).decode())

@@ -111,7 +111,7 @@ def ask(
     """
     from truespan.cli.output.ask import print_answer
     from truespan.cli.sources import open_asked, split_question
-    from truespan.extensions.proof.signing import require_key
+    from truespan.tables import member_of
 
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)
@@ -120,7 +120,7 @@ def ask(
         options = passages.arguments()
         if sign is not None:
             # Before a model is asked.
-            require_key(world.access)
+            member_of(world, "require_key", "proof")()
         if reader is None:
             events = world.answer_stream(question, **options, **chosen)
         else:

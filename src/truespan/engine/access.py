@@ -122,6 +122,13 @@ class WorldAccess(Struct, frozen=True, dict=True):
         return Scope(self.authority, record.id, generation) if generation else None
 
 
+class LibraryPart(Struct, frozen=True):
+    """A part of the interface of a library."""
+
+    _components: Components
+    _authority: Authority
+
+
 class WorldPart(Struct, frozen=True):
     """A part of the interface of a world. As text it names the world and nothing inside it."""
 

@@ -24,7 +24,6 @@ from truespan.protocols import (
     PageFetcher,
     PictureStore,
     Processes,
-    SigningKeys,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -47,6 +46,7 @@ from truespan.types.scope import Scope
 from truespan.types.vectors import Vector, weighted_mean
 
 if TYPE_CHECKING:
+    from truespan.extensions.proof.keys import SigningKeyFile
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
@@ -146,7 +146,7 @@ class Components(Struct, frozen=True):
     """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)
     """Settings of conversations: whether they are kept, and for how long."""
-    signing_keys: SigningKeys | None = None
+    signing_keys: SigningKeyFile | None = None
     """Keys that sign receipts."""
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""

@@ -21,7 +21,7 @@ from truespan.extensions.server.library import IdempotencyStore
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.pipeline import require_world
-from truespan.tables import Extended
+from truespan.tables import Extended, member_of
 from truespan.types.audience import EVERYONE, check_labels, choose_default_audience
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState
@@ -278,9 +278,7 @@ class Library(Extended):
     @property
     def keys(self) -> LibraryKeys:
         """The keys that sign receipts."""
-        from truespan.extensions.proof.signing import LibraryKeys
-
-        return LibraryKeys(self._components, self._authority)
+        return member_of(self, "keys", "proof")()
 
     def authenticate(
         self, secret: str, *, audience: str | Iterable[str] | None = None

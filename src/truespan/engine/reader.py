@@ -19,6 +19,7 @@ from truespan.retrieval.reading.book import ReaderRetrieval, find_position
 from truespan.retrieval.reading.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.search import Rules
+from truespan.tables import member_of
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import NOTHING_CLOSE, ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
@@ -53,8 +54,8 @@ from truespan.types.telemetry import Request
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.notes import ReaderNotes
+    from truespan.extensions.proof.types import SignedReceipt
     from truespan.maintenance.delete import Receipt
-    from truespan.types.receipt import SignedReceipt
 
 T = TypeVar("T")
 
@@ -323,9 +324,7 @@ class Reader(WorldPart, frozen=True):
             InvalidArgument: The result was changed, or is not from this world.
             SigningKeyMissing: The library has no signing key.
         """
-        from truespan.extensions.proof.signing import sign
-
-        return sign(self._access, result)
+        return member_of(self, "sign", "proof")(result)
 
     @list_arguments
     def answer(

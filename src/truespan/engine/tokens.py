@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from truespan.core.fields import MAX_LABEL_LENGTH
+from truespan.engine.access import LibraryPart
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
 from truespan.retrieval.pipeline import require_world
@@ -42,12 +43,8 @@ _HARMFUL = {"Cc", "Cs", "Zl", "Zp"}
 _VERBS = ", ".join(Verb)
 
 
-class AccessTokens:
+class AccessTokens(LibraryPart, frozen=True):
     """The tokens of a library. Only its owner may use them; others get NotAllowed."""
-
-    def __init__(self, components: Components, authority: Authority) -> None:
-        self._components = components
-        self._authority = authority
 
     def create(
         self,

@@ -13,12 +13,12 @@ from truespan.errors import InvalidArgument, NotAllowed
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import require_world
 from truespan.retrieval.search import Rules, find_candidates, search
+from truespan.tables import member_of
 from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.origin import Operation, set_request
-from truespan.types.receipt import SignedReceipt
 from truespan.types.request import (
     DEFAULT_FILTERS,
     DEFAULT_TOP_K,
@@ -36,6 +36,7 @@ from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
     from truespan.engine.answering import Find
+    from truespan.extensions.proof.types import SignedReceipt
 
 USAGE_LIMIT = 50
 
@@ -168,9 +169,7 @@ class WorldQueries:
             InvalidArgument: The result was changed, or is not from this world.
             SigningKeyMissing: The library has no signing key.
         """
-        from truespan.extensions.proof.signing import sign
-
-        return sign(self.access, result)
+        return member_of(self, "sign", "proof")(result)
 
     @list_arguments
     def why_not(

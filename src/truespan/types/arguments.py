@@ -59,7 +59,6 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
     ),
     "near_misses": Argument("Whether to include passages that scored just below the floor."),
     "highlight": Argument("Whether each passage says which of its sentences and words match."),
-    "signed": Argument("Whether the reply has a signed receipt.", False),
     "mode": Argument(
         "Search by keywords and similarity ('hybrid'), by similarity alone ('vector') or by "
         "keywords alone ('keyword'); 'auto' chooses. Default: the world's mode."

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -27,7 +26,6 @@ from truespan.types.arguments import (
     Argument,
 )
 from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
-from truespan.types.receipt import SignedReceipt
 from truespan.types.source import DocumentKind
 
 MAX_SHOWN_NAME_LENGTH = 60
@@ -101,9 +99,6 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
     include_boilerplate: (
         Annotated[bool, describe(QUERY_ARGUMENTS["include_boilerplate"])] | None
     ) = None
-
-
-Signed = Annotated[bool, describe(QUERY_ARGUMENTS["signed"])]
 
 
 class ReadingArguments(PassageFields, frozen=True, kw_only=True):
@@ -216,38 +211,6 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
     """A request for context: a query, a selected text or both; and passages that the client has."""
-
-
-# Shared by threads: a cache of types.
-@cache
-def with_signed(kind: type[Arguments]) -> type[Arguments]:
-    """Return arguments with the member `signed`, which interfaces add to some requests."""
-    members = [("signed", Signed, False)]
-    options: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
-    own = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    made = msgspec.defstruct(kind.__name__, members, bases=(kind,), namespace=own, **options)
-    return cast("type[Arguments]", made)
-
-
-def split_signed(values: Arguments) -> tuple[Arguments, bool]:
-    """Return arguments without the member that `with_signed` added, and its value."""
-    given = msgspec.structs.asdict(values)
-    signed = given.pop("signed")
-    return type(values).__bases__[0](**given), signed
-
-
-# Shared by threads: a cache of types.
-@cache
-def with_receipt(kind: type[Struct]) -> type[Struct]:
-    """Return the type of a result in a reply that may have a signed receipt."""
-    members = [("signed_receipt", SignedReceipt | UnsetType, UNSET)]
-    name, own = f"{kind.__name__}Reply", {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    return msgspec.defstruct(name, members, bases=(kind,), namespace=own, frozen=True)
-
-
-def add_receipt(result: Struct, receipt: SignedReceipt) -> Struct:
-    """Return a result as the reply with its signed receipt."""
-    return with_receipt(type(result))(**msgspec.structs.asdict(result), signed_receipt=receipt)
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.retrieval.query import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
+from truespan.tables import require, tables
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check
 from truespan.types.profile import EmbeddingLimits
@@ -50,7 +51,7 @@ from truespan.wiring import providers, storage
 if TYPE_CHECKING:
     from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
     from truespan.files.assets import AssetFolder, PictureFolder
-    from truespan.files.keys import SigningKeyFile, UsageKey
+    from truespan.files.keys import UsageKey
     from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
@@ -190,7 +191,7 @@ def open_library(
             pages=_pages(settings, clock, max_bytes),
             watch_folders=_watch_folders,
             uploads=defer(partial(_uploads, folder, settings)),
-            signing_keys=defer(partial(_signing_keys, folder, settings)),
+            signing_keys=defer(partial(_component, "signing_keys", "proof", folder, settings)),
             signs_questions=settings.sign_questions,
             pictures=pictures,
             backups=defer(
@@ -400,11 +401,9 @@ def _usage_key(folder: Path) -> UsageKey:
     return UsageKey(folder / storage.USAGE_KEY_FILE)
 
 
-def _signing_keys(folder: Path, settings: Settings) -> SigningKeyFile:
-    from truespan.files.keys import SigningKeyFile
-
-    usable = (key.secret for key in settings.keys if key.provider == "signing" and key.enabled)
-    return SigningKeyFile(folder / storage.SIGNING_KEYS_FILE, next(usable, None))
+def _component(name: str, extension: str, *arguments: object) -> Any:
+    """Return a component that an extension creates."""
+    return require(tables().components.get(name), name, extension)(*arguments)
 
 
 def make_preparation(folder: Path, settings: Settings) -> Preparation:

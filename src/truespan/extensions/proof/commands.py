@@ -11,7 +11,7 @@ from truespan.errors import InvalidArgument, LibraryNotFound, ReceiptInvalid, re
 from truespan.wire.serialize import to_json
 
 if TYPE_CHECKING:
-    from truespan.types.receipt import PublicKeys, VerifiedReceipt
+    from truespan.extensions.proof.types import PublicKeys, VerifiedReceipt
 
 keys_group = CommandGroup("keys", help="Keys that sign receipts.")
 

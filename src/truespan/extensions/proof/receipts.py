@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from truespan.errors import ReceiptInvalid, SourceUnreadable, resource_error
+from truespan.extensions.proof.types import PublicKeys, SignedReceipt, SourcePlace, VerifiedReceipt
 from truespan.extensions.proof.verify import ReceiptError, check_source, read_file, verify
 from truespan.settings import read_settings
-from truespan.types.receipt import PublicKeys, SignedReceipt, SourcePlace, VerifiedReceipt
 from truespan.types.request import Defaults
 from truespan.types.source import UNDECLARED
 from truespan.types.text import CanonicalText

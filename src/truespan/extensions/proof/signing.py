@@ -16,7 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from truespan.core.clock import format_time
+from truespan.engine.access import LibraryPart
 from truespan.engine.components import Components
+from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, NotAllowed, SigningKeyMissing
 from truespan.extensions.proof.statement import (
     describe_passage,
@@ -25,27 +27,30 @@ from truespan.extensions.proof.statement import (
     digest_result,
     make_statement,
 )
-from truespan.protocols import SigningKeys
+from truespan.extensions.proof.types import PublicKeys, SignedReceipt
 from truespan.types.answer import Answer
 from truespan.types.bundle import BundleMetadata, ContextBundle, Passage, SearchResult
 from truespan.types.ids import hash_text
 from truespan.types.origin import Asked, Origin, PlacedText, Result
-from truespan.types.receipt import PublicKeys, SignedReceipt
 from truespan.types.request import FILTER_NAMES
-from truespan.types.scope import OWNER, Authority, Scope, World
+from truespan.types.scope import OWNER, Scope
+from truespan.types.scope import World as WorldRecord
 
 if TYPE_CHECKING:
-    from truespan.engine.access import WorldAccess
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
+    from truespan.extensions.proof.keys import SigningKeyFile
     from truespan.extensions.proof.statement import SigningKey
 
 
-def require_key(access: WorldAccess) -> None:
+def require_key(world: World) -> None:
     """Raise SigningKeyMissing unless the library can sign, before anything is asked."""
-    Signer(access.components).require_key()
+    Signer(world.access.components).require_key()
 
 
-def sign(access: WorldAccess, result: Result) -> SignedReceipt:
-    """Return the signed receipt of a result of a world; see `World.sign`."""
+def sign(owner: World | Reader, result: Result) -> SignedReceipt:
+    """Return the signed receipt of a result; see `World.sign` and `Reader.sign`."""
+    access = owner._access if isinstance(owner, Reader) else owner.access
     if result.origin is None or result.origin.world.id != access.record().id:
         raise InvalidArgument(
             "This is not a result as this world returned it, so it cannot be signed.",
@@ -124,7 +129,7 @@ class Signer(Struct, frozen=True):
             **reading,
         }
 
-    def _describe_question(self, world: World, question: str | None) -> dict[str, str] | None:
+    def _describe_question(self, world: WorldRecord, question: str | None) -> dict[str, str] | None:
         if question is None:
             return None
         if self.components.signs_questions:
@@ -139,11 +144,15 @@ class Signer(Struct, frozen=True):
         if scope is None or scope.position is not None:
             return []
         revisions = {passage.document: _revision_of(passage) for passage in passages}
-        found = self.components.store.signed_documents(scope, revisions)
         return [
-            msgspec.to_builtins(document)
-            for document in found
-            if document.revision == revisions[document.document]
+            {
+                "document": cells.document,
+                "doc_id": cells.doc_id,
+                "revision": cells.number,
+                "source_hash": cells.source_hash,
+            }
+            for cells in self.components.store.intact_revisions(scope, revisions)
+            if cells.number == revisions[cells.document]
         ]
 
 
@@ -184,12 +193,13 @@ def _version() -> str:
     return version("truespan")
 
 
-class LibraryKeys:
-    """The keys that sign receipts. Private keys are never returned."""
+def keys_of(library: Library) -> LibraryKeys:
+    """Return the keys of a library; see `Library.keys`."""
+    return LibraryKeys(library._components, library._authority)
 
-    def __init__(self, components: Components, authority: Authority) -> None:
-        self._components = components
-        self._authority = authority
+
+class LibraryKeys(LibraryPart, frozen=True):
+    """The keys that sign receipts. Private keys are never returned."""
 
     def list(self) -> PublicKeys:
         """Return the public keys, the oldest first. The last one signs, unless it is retired."""
@@ -218,7 +228,7 @@ class LibraryKeys:
         self._require_owner().rotate(format_time(self._components.clock.now()))
         return self.list()
 
-    def _require_owner(self) -> SigningKeys:
+    def _require_owner(self) -> SigningKeyFile:
         keys = self._components.signing_keys
         if self._authority != OWNER or keys is None:
             raise NotAllowed("change signing keys")

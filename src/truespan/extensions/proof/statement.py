@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.proof.types import Envelope, PublicKey, Signature
 from truespan.extensions.proof.verify import (
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -24,7 +25,6 @@ from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import hash_text
 from truespan.types.origin import PlacedText
-from truespan.types.receipt import Envelope, PublicKey, Signature
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:

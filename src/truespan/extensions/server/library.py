@@ -17,8 +17,8 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
+    from truespan.extensions.proof.types import SignedReceipt
     from truespan.types.origin import Result
-    from truespan.types.receipt import SignedReceipt
     from truespan.types.token import SignIn
 
 

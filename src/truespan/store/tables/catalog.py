@@ -52,7 +52,6 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
-from truespan.types.receipt import SignedDocument
 from truespan.types.scope import (
     Authority,
     Generation,
@@ -193,11 +192,8 @@ class Catalogs(Part):
                 damaged.append(document)
         return MetadataIndex(metadata, damaged)
 
-    def signed_documents(self, scope: Scope, numbers: Collection[int]) -> list[SignedDocument]:
-        """Return what receipts say about some active documents, by number.
-
-        A damaged document is left out: nothing about it can be signed.
-        """
+    def intact_revisions(self, scope: Scope, numbers: Collection[int]) -> list[RevisionCells]:
+        """Return the active revisions of some documents, by number, without damaged ones."""
         rows = self._db.at(scope).all(
             f"""SELECT r.checksum, {REVISION_CELLS} {_ACTIVE} {_IN_WORLD}
                 AND d.number IN LIST(:documents) ORDER BY d.number""",
@@ -205,9 +201,7 @@ class Catalogs(Part):
         )
         found = ((recorded, RevisionCells._make(values)) for recorded, *values in rows)
         return [
-            SignedDocument(cells.document, cells.doc_id, cells.number, cells.source_hash)
-            for recorded, cells in found
-            if recorded == revision_checksum(scope.world, cells)
+            cells for recorded, cells in found if recorded == revision_checksum(scope.world, cells)
         ]
 
     def count_in_place(self, scope: Scope, world: World) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from truespan import __version__, errors
+from truespan.extensions.proof.wire import with_receipt
 from truespan.extensions.server.http.bodies import FORM, MAX_FILES, Declaration
 from truespan.extensions.server.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.extensions.server.http.replies import PROBLEM, ProblemDetails, problem_reply
@@ -22,7 +23,7 @@ from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.token import MAX_KEY_LENGTH
-from truespan.wire.arguments import with_contract_names, with_receipt
+from truespan.wire.arguments import with_contract_names
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]

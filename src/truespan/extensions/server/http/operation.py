@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import InvalidArgument, TruespanError
+from truespan.extensions.proof.wire import add_receipt, split_signed, with_receipt, with_signed
 from truespan.extensions.server.http.bodies import Form
 from truespan.types.origin import Result as Signable
 from truespan.types.token import Principal
-from truespan.wire.arguments import add_receipt, split_signed, with_receipt, with_signed
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.world import World
-    from truespan.types.receipt import SignedReceipt
+    from truespan.extensions.proof.types import SignedReceipt
 
 JSON = "application/json"
 EVENTS = "text/event-stream"

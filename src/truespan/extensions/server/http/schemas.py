@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 from truespan.core.clock import IsoTime
 from truespan.engine.documents import Documents
 from truespan.engine.jobs import Jobs
+from truespan.extensions.proof.types import VerifiedReceipt
 from truespan.extensions.server.http.requests import DocumentQuery
 from truespan.maintenance.delete import Receipt
 from truespan.types.answer import UsageRecord
@@ -28,7 +29,6 @@ from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
 from truespan.types.reading import ChunkPage, ReadingPosition
-from truespan.types.receipt import VerifiedReceipt
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD, DocumentFreshness
 from truespan.wire.serialize import TIMES, record_data

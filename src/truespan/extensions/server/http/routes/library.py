@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 import truespan
 from truespan import __version__, errors
 from truespan.engine.world import World
+from truespan.extensions.proof.types import PublicKeys
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.bodies import Form
 from truespan.extensions.server.http.operation import CallContext, Reply, Routes
@@ -17,7 +18,6 @@ from truespan.extensions.server.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.types.document import Facets
 from truespan.types.picture import PagePicture
 from truespan.types.reading import SentencePage
-from truespan.types.receipt import PublicKeys
 from truespan.types.request import Defaults
 from truespan.types.source import Upload
 from truespan.wire.serialize import allowed_names, chunk_data, record_data

@@ -1,4 +1,4 @@
-"""Signed receipts, the public keys that verify them, and the documents that they are about."""
+"""Signed receipts, and the public keys that verify them."""
 
 from __future__ import annotations
 
@@ -77,12 +77,3 @@ class PublicKeys(Struct, frozen=True):
 
     library: str
     keys: tuple[PublicKey, ...]
-
-
-class SignedDocument(Struct, frozen=True):
-    """A document in a receipt: its revision, and the SHA-256 of its source."""
-
-    document: int
-    doc_id: str
-    revision: int
-    source_hash: str
