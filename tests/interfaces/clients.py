@@ -167,7 +167,7 @@ _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
     "read": ["retrieve"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
     "chunk": ["show"], "document": ["show"], "generations": ["generations"],
-    "job": ["jobs", "show"], "conversations": ["conversations", "list"],
+    "job": ["jobs", "show"], "conversations": ["conversations", "show"],
     "turns": ["conversations", "show"],
 }  # fmt: skip
 

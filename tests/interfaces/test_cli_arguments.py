@@ -20,7 +20,7 @@ BROKEN = os.fsdecode(b"\xff ferry")
     [
         ["ask", BROKEN, "-w", "w"],
         ["search", "x", "-d", BROKEN],
-        ["domains", "-w", "w", "--remove", BROKEN],
+        ["generations", "-w", "w", "--remove-domain", BROKEN],
         ["promote", "1", "-w", "w", "-d", BROKEN],
         ["search", BROKEN, "--json", "-w", "w"],
     ],

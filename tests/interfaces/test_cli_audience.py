@@ -84,7 +84,7 @@ def test_hidden_documents_change_no_output_of_a_command(
         ["ask", "zebra payroll", "--no-stream"],
         ["ask", "who lit the lamp?", "--no-stream", "--json", "--reader", "ann"],
         *(["show", name] for name in ("pay.txt", number, doc_id, chunk, "pa", "night.md")),
-        ["facets", "--json"], ["facets", "salary"],
+        ["status", "--by", "all", "--json"], ["status", "--by", "salary"],
     ]  # fmt: skip
     for labels in (["--as", "everyone"], ["--as", "group:legal", "--as", "user:ann"]):
         for arguments in commands:
@@ -95,16 +95,14 @@ def test_hidden_documents_change_no_output_of_a_command(
                 assert secret not in words or any(secret in part for part in arguments), arguments
 
 
-def test_audit_access_takes_labels_as_ingest_calls_them(
-    twins: tuple[Path, Path], command: Run
-) -> None:
+def test_status_as_a_label_lists_its_documents(twins: tuple[Path, Path], command: Run) -> None:
     _, full = twins
-    said = [
-        command(full, "audit-access", option, "group:legal", "--json")
-        for option in ("--as", "--audience")
-    ]
-    assert said[0] == said[1]
-    assert said[0][0] == 0
+    code, found = command(full, "status", "--as", "group:legal", "--json")
+
+    assert (code, {"lamp.txt", "night.md", "rope.txt"}) == (
+        0,
+        {entry["path"] for entry in found["documents"]} - {"owner.txt"},
+    )
 
 
 @proves("audience.enforced")

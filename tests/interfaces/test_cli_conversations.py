@@ -75,12 +75,12 @@ def test_piped_lines_are_turns_of_one_conversation(
     # Without a model each quote is followed by its place, so the sources are not listed again.
     assert (out.count("\nAnswered from the documents: "), "Sources:" in out) == (2, False)
     assert "Searched for: " in out
-    (entry,) = terminal.json("conversations", "list")["conversations"]
+    (entry,) = terminal.json("conversations", "show")["conversations"]
     assert (entry["title"], entry["turns"]) == (QUESTION, 2)
     shown = terminal("conversations", "show", entry["id"])[1]
     assert shown.startswith(f"{QUESTION}\n{entry['id']}, 2 turns, begun ")
     assert f"2. {FOLLOW_UP}\n(searched for: " in shown
-    listed = terminal("conversations", "list")[1]
+    listed = terminal("conversations", "show")[1]
     assert [row.split()[0] for row in listed.splitlines()] == ["conversation", entry["id"]]
 
 
@@ -95,7 +95,7 @@ def test_chat_json_is_one_object_per_line(
     assert err == "A new conversation begins with your next question.\n"
     assert first["conversation"]["id"] != second["conversation"]["id"]
     assert second["conversation"]["rewritten_by"] == "none"
-    assert len(terminal.json("conversations", "list")["conversations"]) == 2
+    assert len(terminal.json("conversations", "show")["conversations"]) == 2
 
 
 def test_a_conversation_is_continued_exported_and_deleted(
@@ -103,16 +103,16 @@ def test_a_conversation_is_continued_exported_and_deleted(
 ) -> None:
     pipe(monkeypatch, QUESTION)
     terminal("chat")
-    key = terminal.json("conversations", "list")["conversations"][0]["id"]
+    key = terminal.json("conversations", "show")["conversations"][0]["id"]
     pipe(monkeypatch, FOLLOW_UP)
     assert terminal("chat", "--conversation", key)[0] == 0
 
-    exported = json.loads(terminal("conversations", "export", key)[1])
+    exported = terminal.json("conversations", "show", key)
     assert [turn["question"] for turn in exported["turns"]] == [QUESTION, FOLLOW_UP]
-    assert exported == terminal.json("conversations", "show", key)
-    text = terminal("conversations", "export", key, "--format", "markdown")[1]
+    text = terminal("conversations", "show", key, "--markdown")[1]
     assert text.startswith(f"# {QUESTION}\n")
-    assert terminal("conversations", "export", key, "--format", "pdf")[0] == 2
+    for refused in (["--markdown"], [key, "--markdown", "--json"], [key, "--book", "1"]):
+        assert terminal("conversations", "show", *refused)[0] == 2
 
     code, out, _ = terminal("conversations", "delete", key)
     assert (code, out.splitlines()[0]) == (0, "Deleted 1 conversation with 2 turns.")
@@ -120,7 +120,7 @@ def test_a_conversation_is_continued_exported_and_deleted(
     for command in (
         ("chat", "--conversation", key),
         ("conversations", "show", key),
-        ("conversations", "export", key),
+        ("conversations", "show", key, "--markdown"),
         ("conversations", "delete", key),
     ):
         code, out, err = terminal(*command)
@@ -139,7 +139,7 @@ def test_all_conversations_are_deleted_only_on_demand(
     assert terminal("conversations", "delete")[0] == 2
     receipt = terminal.json("conversations", "delete", "--all", "--yes")["receipt"]
     assert receipt["rows"] == {"conversations": 1, "turns": 1}
-    assert "No conversations yet." in terminal("conversations", "list")[1]
+    assert "No conversations yet." in terminal("conversations", "show")[1]
 
 
 def test_a_reader_s_conversation_has_nothing_unread(
@@ -150,8 +150,8 @@ def test_a_reader_s_conversation_has_nothing_unread(
 
     assert code == 0
     assert not any(words in out for words in UNREAD)
-    assert terminal.json("conversations", "list")["conversations"] == []
-    (entry,) = terminal.json("conversations", "list", "--reader", "ann")["conversations"]
+    assert terminal.json("conversations", "show")["conversations"] == []
+    (entry,) = terminal.json("conversations", "show", "--reader", "ann")["conversations"]
     assert (entry["reader"], entry["turns"]) == ("ann", 2)
     assert terminal("conversations", "show", entry["id"])[0] == 2
     assert terminal("conversations", "show", entry["id"], "--reader", "ann")[0] == 0
@@ -175,7 +175,7 @@ def test_a_terminal_greets_obeys_and_says_how_to_go_on(
     )
     code, out, err = terminal("chat")
 
-    key = terminal.json("conversations", "list")["conversations"][0]["id"]
+    key = terminal.json("conversations", "show")["conversations"][0]["id"]
     assert (code, err) == (0, "")
     assert out.startswith("Ask a question. /help lists the commands; Ctrl-D ends.\n")
     assert "Nothing was asked yet." in out
@@ -217,7 +217,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
 
     assert (code, err) == (0, "")
     assert "\nStopped. This question and its answer are not stored.\n" in out
-    (entry,) = terminal.json("conversations", "list")["conversations"]
+    (entry,) = terminal.json("conversations", "show")["conversations"]
     assert (entry["title"], entry["turns"]) == (FOLLOW_UP, 1)
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -234,7 +234,7 @@ def test_somebody_at_a_terminal_goes_on_after_an_error(
     # The error begins on a new line.
     assert out.endswith(f"{long.rstrip()}\n\n")
     assert [line[:10] for line in err.splitlines()] == ["truespan: "] * 2
-    assert terminal.json("conversations", "list")["conversations"] == []
+    assert terminal.json("conversations", "show")["conversations"] == []
 
 
 def test_a_model_cannot_send_commands_to_the_terminal(
@@ -243,7 +243,7 @@ def test_a_model_cannot_send_commands_to_the_terminal(
     model.reply = ["Red \x1b[2J\x1b]0;title\x07cord\r [1]."]
     pipe(monkeypatch, QUESTION, "/history")
     out = terminal("chat")[1]
-    key = terminal.json("conversations", "list")["conversations"][0]["id"]
+    key = terminal.json("conversations", "show")["conversations"][0]["id"]
     out += terminal("conversations", "show", key)[1]
 
     assert R"Red \u001b[2J\u001b]0;title\u0007cord\u000d [1]." in out

@@ -49,12 +49,12 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     assert run_json("search", "key")[1]["passages"][0]["source"] == "note.txt"
     assert run_json("retrieve", "key")[1]["retrieved_chunks"]
     assert run_json("reader", "show", "-r", "ann") == (0, {"reader": "ann", "books": []})
-    (job,) = run_json("jobs", "list")[1]["jobs"]
-    code, followed = run_json("jobs", "follow", job["id"])
+    (job,) = run_json("jobs", "show")[1]["jobs"]
+    code, followed = run_json("jobs", "show", "--follow", job["id"])
     assert (code, followed["job"], len(followed["documents"])) == (0, job, 1)
     code, report = run_json("ingest", "note.txt", "--domain-key", "live", "--update-alias")
     assert (code, report["generation"]) == (0, 2)
-    assert run_json("domains")[1]["domains"][0]["key"] == "live"
+    assert run_json("generations")[1]["generations"][1]["domains"] == ["live"]
     assert run(["delete", "--all", "--yes"]) == 2
     assert "Name the world to delete" in capsys.readouterr().err
 

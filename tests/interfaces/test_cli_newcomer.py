@@ -98,7 +98,7 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         (["serach", "x"], "Did you mean 'search'? See 'truespan --help'."),
         (["search"], "See 'truespan search --help'."),
         (["token", "revok", "x"], "Did you mean 'revoke'? See 'truespan token --help'."),
-        (["jobs", "--wrold", "x"], "See 'truespan jobs list --help'."),
+        (["jobs", "--wrold", "x"], "See 'truespan jobs show --help'."),
         (["-w", "x", "search", "y"], "Give options after the command, as in 'truespan status"),
         (
             ["--versoin"],
@@ -114,8 +114,8 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
 def test_a_group_without_a_command_lists(shell: Shell) -> None:
     shell("ingest", "note.md", "-L", "books")
 
-    for group in ("jobs", "reader", "token", "conversations"):
-        assert shell(group, "-L", "books") == shell(group, "list", "-L", "books"), group
+    for group, name in (("jobs", "show"), ("reader", "show"), ("token", "list")):
+        assert shell(group, "-L", "books") == shell(group, name, "-L", "books"), group
         assert "Usage:" in shell(group, "--help")[1]
 
 
@@ -153,38 +153,42 @@ def test_notes_are_written_found_and_removed(shell: Shell) -> None:
     shell("init", "-L", "books", "-w", "w")
     shell("ingest", "note.md", "--kind", "book")
     shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
-    assert "truespan notes add" in shell("notes", "list", "-r", "ben")[1]
+    assert "truespan notes add" in shell("notes", "show", "-r", "ben")[1]
     code, out, _ = shell("notes", "add", "Who has the key?", "-r", "ben", "--first", "1", "--json")
     note = json.loads(out)
     assert (code, note["sid"], note["first"]) == (0, 1, 1)
 
-    assert "Who has the key?" in shell("notes", "list", "-r", "ben", "--search", "key")[1]
-    assert shell("notes", "export", "-r", "ben")[1].startswith("# Notes on ")
+    assert "Who has the key?" in shell("notes", "show", "-r", "ben", "--search", "key")[1]
+    assert shell("notes", "show", "--markdown", "-r", "ben")[1].startswith("# Notes on ")
     found = shell("retrieve", "keys", "-r", "ben", "--notes")[1]
     assert "Note at sentence 1: Who has the key?" in found
     shell("reader", "set", "note.md", "-r", "ben", "--sentence", "0")
-    for command in (("notes", "list"), ("notes", "export"), ("retrieve", "keys", "--notes")):
+    for command in (
+        ("notes", "show"),
+        ("notes", "show", "--markdown"),
+        ("retrieve", "keys", "--notes"),
+    ):
         assert "Who has" not in shell(*command, "-r", "ben")[1]
     assert shell("notes", "remove", note["id"], "-r", "ben")[0] == 2
     shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
     assert shell("notes", "remove", note["id"], "-r", "ben")[0] == 0
-    assert json.loads(shell("notes", "list", "-r", "ben", "--json")[1]) == {"notes": []}
+    assert json.loads(shell("notes", "show", "-r", "ben", "--json")[1]) == {"notes": []}
     assert shell("retrieve", "keys", "--notes")[0] == 2
 
 
 def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
     shell("init", "-L", "books", "-w", "w")
     shell("ingest", "note.md", "--kind", "book")
-    assert "truespan reader set BOOK" in shell("reader", "list")[1]
+    assert "truespan reader set BOOK" in shell("reader", "show")[1]
     shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
     shell("reader", "set", "note.md", "-r", "ann", "--sentence", "0")
 
-    listed = json.loads(shell("reader", "list", "--json")[1])["readers"]
+    listed = json.loads(shell("reader", "show", "--json")[1])["readers"]
     assert [(entry["reader"], entry["books"][0]["sid"]) for entry in listed] == [
         ("ann", 0),
         ("ben", 1),
     ]
-    assert "ben" in shell("reader", "list")[1]
+    assert "ben" in shell("reader", "show")[1]
 
     made = [
         json.loads(shell("token", "create", name, "-w", "w", "--json")[1])["token"]["id"]

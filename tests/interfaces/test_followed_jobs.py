@@ -116,7 +116,7 @@ def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) ->
     job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
 
-    code, out, err = terminal("jobs", "follow", job, "-w", "w")
+    code, out, err = terminal("jobs", "show", "--follow", job, "-w", "w")
 
     assert (code, "cancelled" in out) == (130, True)
     assert f"truespan jobs resume {job}" in err

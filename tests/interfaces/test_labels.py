@@ -46,11 +46,11 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
     assert document["metadata"] == {"code": "007", "open": True, "year": 2021}
     assert (document["tags"], document["version"], document["source_url"]) == ([], "2.0", None)
 
-    code, out, _ = terminal("facets", "-w", "w")
+    code, out, _ = terminal("status", "--by", "all", "-w", "w")
     assert "1 document, 1 chunk that can be searched" in out
     assert "metadata year: 1 document, from 2021 to 2021" in out
     assert "  1  007  1 chunk" in out
-    code, found = terminal.json("facets", "open", "--where", "year>=2021")
+    code, found = terminal.json("status", "--by", "open", "--where", "year>=2021")
     assert found["facets"] == [
         {
             "key": "open", "metadata": True, "documents": 1, "more_values": 0, "least": None,
@@ -76,8 +76,9 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
         (("label", "night.txt", "--no-tags", "--tag", "x"), "cannot be combined"),
         (("label", "night.txt", "--meta", "a=1", "--remove-meta", "a"), "the same key 'a'"),
         (("label", "absent.txt", "--tag", "x"), "absent.txt"),
-        (("facets", "--where", "a!=1"), "--where"),
-        (("facets", "--limit", "0"), "limit must be between"),
+        (("status", "--by", "all", "--where", "a!=1"), "--where"),
+        (("status", "--where", "a=1"), "--where needs --by"),
+        (("status", "--by", "all", "--freshness"), "--freshness"),
     ):
         code, _, err = terminal(*arguments)
         assert code != 0, arguments
@@ -166,7 +167,7 @@ def test_commands_print_no_direction_overrides(terminal: Terminal) -> None:
     labels = ("--meta", f"team={hostile}", "--tag", hostile)
     assert terminal("ingest", path, *labels)[0] == 0
 
-    for command in (("facets",), ("show", "night.txt"), ("status", "-w", "w")):
+    for command in (("status", "--by", "all"), ("show", "night.txt"), ("status", "-w", "w")):
         code, out, _ = terminal(*command)
         assert (code, shown in out) == (0, True), out
         assert not set(hostile[1::2]) & set(out)

@@ -100,10 +100,10 @@ def test_command_line_follows_jobs_on_workers(terminal: Terminal) -> None:
 
     code, out, _ = terminal("ingest", str(terminal.files), "-w", "w", "--no-follow")
     assert (code, "Queued as job" in out) == (0, True)
-    code, listed = terminal.json("jobs", "list", "-w", "w")
+    code, listed = terminal.json("jobs", "show", "-w", "w")
     assert [job["state"] for job in listed["jobs"]] == ["queued"]
     assert terminal.json("worker", "--once") == (0, {"carried_out": 1})
-    code, listed = terminal.json("jobs", "list", "-w", "w")
+    code, listed = terminal.json("jobs", "show", "-w", "w")
     assert [(job["state"], job["counts"]["failed"]) for job in listed["jobs"]] == [("done", 1)]
 
     terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")

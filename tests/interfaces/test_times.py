@@ -96,12 +96,12 @@ def test_json_outputs_have_iso_times(terminal: Terminal) -> None:
     for command, expected in (
         (["token", "create", "t", "-w", "w", "--expires", "1d"], ["created_at", "expires_at"]),
         (["token", "list"], ["created_at", "expires_at", "revoked_at"]),
-        (["jobs", "list", "-w", "w"], ["created_at", "seen_at", "finished_at"]),
+        (["jobs", "show", "-w", "w"], ["created_at", "seen_at", "finished_at"]),
         (["generations", "-w", "w"], ["created_at"]),
         (["backup", str(terminal.folder / "b.backup")], ["created_at"]),
     ):
         require_iso(terminal.json(*command)[1], *expected)
-    job = terminal.json("jobs", "list", "-w", "w")[1]["jobs"][0]["id"]
+    job = terminal.json("jobs", "show", "-w", "w")[1]["jobs"][0]["id"]
     require_iso(terminal.json("jobs", "show", job, "-w", "w")[1], "created_at", "at")
 
     terminal("ask", "When did the lamp go out?", "-w", "w")

@@ -61,7 +61,7 @@ def damage(database: Database) -> None:
 def test_repair_runs_on_workers_and_is_followed(terminal: Terminal, database: Database) -> None:
     damage(database)
     assert terminal("search", "Where is the key?", "-w", "w")[0] == 0
-    code, listed = terminal.json("jobs", "list", "-w", "w")
+    code, listed = terminal.json("jobs", "show", "-w", "w")
     kinds = [(job["kind"], job["state"]) for job in listed["jobs"]]
     assert kinds == [("repair", "queued"), ("ingest", "done")]
 

@@ -238,7 +238,7 @@ def test_update_alias_names_generations_that_are_not_in_use(lib: LibraryFixture)
     said = ["generation 1.", "generation 1, 2.", "generation 1, 2, 3."]
     for [warning], numbers in zip(warnings[1:], said, strict=True):
         assert numbers in warning
-        assert "'truespan remove-generation 1 -w world'" in warning
+        assert "'truespan generations --remove 1 -w world'" in warning
     world.generations.remove(1)
     assert world.generations.rollback().generation == 4
 

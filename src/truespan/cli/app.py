@@ -32,12 +32,12 @@ COMMANDS = (
     Commands(
         "Documents",
         "truespan.cli.documents",
-        ("show", "label", "audit-access", "facets", "delete", "jobs"),
+        ("show", "label", "delete", "jobs"),
     ),
     Commands(
         "Generations",
         "truespan.cli.generations",
-        ("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
+        ("generations", "reindex", "promote"),
     ),
     Commands(
         "Maintenance",

@@ -13,6 +13,7 @@ from truespan.cli.options import (
     ContextOnly,
     FilterOptions,
     Json,
+    Markdown,
     NoErase,
     PassageOptions,
     Place,
@@ -21,6 +22,7 @@ from truespan.cli.options import (
     Target,
     TopK,
     describe,
+    require_one_format,
     write_receipt,
 )
 from truespan.cli.terminal import confirm, echo
@@ -41,7 +43,6 @@ AsReader = Annotated[
     str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
 ]
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Use conversations of this reader.")]
-ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
 LATEST = "latest"
 """Names the conversation with the latest turn."""
 
@@ -182,60 +183,45 @@ def _check_reader(
         raise InvalidArgument("Filters cannot be combined with --reader.")
 
 
-@conversations_group.register("list")
-def list_conversations(
+@conversations_group.register("show")
+def show_conversations(
     place: Place,
+    conversation: Annotated[
+        str | None, Argument(help="Show the turns of this one; or 'latest'.", metavar="[ID]")
+    ] = None,
     reader: OfReader = None,
     book: Annotated[str | None, Option(help="Only those about this book of the reader.")] = None,
     limit: Annotated[int, Option(help="Maximum number of conversations.")] = 50,
+    markdown: Markdown = False,
     as_json: Json = False,
 ) -> None:
-    """List the conversations of a world or a reader, the latest first."""
-    from truespan.cli.output.ask import show_conversations
+    """List the conversations of a world or a reader, the latest first, or show one with its turns.
 
+    With --json, one is exported whole.
+    """
+    from truespan.cli.output import ask as output
+
+    require_one_format(markdown=markdown, as_json=as_json)
+    if markdown and conversation is None:
+        raise InvalidArgument("--markdown needs the id of a conversation.")
+    if book is not None and (reader is None or conversation is not None):
+        raise InvalidArgument("--book lists conversations of a reader.")
     with place.open() as chosen:
-        if reader is not None:
-            found = chosen.reader(reader).conversations(book=book, limit=limit)
-        elif book is not None:
-            raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+        if conversation is None:
+            if reader is None:
+                infos = chosen.conversations(limit=limit)
+            else:
+                infos = chosen.reader(reader).conversations(book=book, limit=limit)
+            data = {"conversations": [record_data(info) for info in infos]}
+            say(to_json(data) if as_json else output.show_conversations(infos, reader))
+            return
+        one = _open(chosen, reader, conversation)
+        if markdown:
+            echo(one.to_markdown(), nl=False)
+        elif as_json:
+            echo(to_json(one.export()))
         else:
-            found = chosen.conversations(limit=limit)
-    if as_json:
-        echo(to_json({"conversations": [record_data(info) for info in found]}))
-    else:
-        say(show_conversations(found, reader))
-
-
-@conversations_group.register("show")
-def show_conversation(
-    conversation: ConversationId, place: Place, reader: OfReader = None, as_json: Json = False
-) -> None:
-    """Show the questions and answers of a conversation."""
-    from truespan.cli.output.ask import show_with_turns
-
-    with place.open() as chosen:
-        found = _open(chosen, reader, conversation)
-        shown = found.export() if as_json else (found.info(), found.turns())
-    if isinstance(shown, dict):
-        echo(to_json(shown))
-    else:
-        echo(show_with_turns(*shown))
-
-
-@conversations_group.register("export")
-def export_conversation(
-    conversation: ConversationId,
-    place: Place,
-    reader: OfReader = None,
-    format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
-) -> None:
-    """Print a conversation as JSON or Markdown."""
-    if format not in ("json", "markdown"):
-        raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
-    with place.open() as chosen:
-        found = _open(chosen, reader, conversation)
-        text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
-    echo(text, nl=False)
+            echo(output.show_with_turns(one.info(), one.turns()))
 
 
 @conversations_group.register("delete")

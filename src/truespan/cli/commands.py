@@ -81,14 +81,14 @@ _TYPES: Mapping[type, click.ParamType[Any]] = {
 }
 
 
-LIST = "list"
-"""The default command of a group."""
+DEFAULTS = ("list", "show")
+"""Names of commands that run in a group without a command."""
 
 
 class CommandGroup(click.Group):
     """A group whose help lists commands in their order, each with its whole first sentence.
 
-    Without a command, a group that has the command 'list' runs it.
+    Without a command, a group with the command 'list' or 'show' runs it.
     """
 
     def register(self, name: str) -> Callable[[Function], Function]:
@@ -119,8 +119,9 @@ class CommandGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_help = {"-h", "--help"} & {*args}
         names_none = not args or args[0].startswith("-")
-        if names_none and not (asks_help or ctx.resilient_parsing) and LIST in self.commands:
-            args = [LIST, *args]
+        runs_default = not (asks_help or ctx.resilient_parsing or self.invoke_without_command)
+        if names_none and runs_default:
+            args = [*[name for name in DEFAULTS if name in self.commands], *args]
         if not (args or self.invoke_without_command or ctx.resilient_parsing):
             *others, last = self.commands
             names = f"{', '.join(others)} or {last}" if others else last

@@ -1,8 +1,8 @@
-"""Commands of the panel "Documents": show, label, count and delete documents, and their jobs."""
+"""Commands of the panel "Documents": show, label and delete documents, and their jobs."""
 
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -11,7 +11,6 @@ from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import (
     AsLabels,
     Confirmed,
-    DocumentFilters,
     Folder,
     Json,
     NoErase,
@@ -27,6 +26,9 @@ from truespan.cli.options import (
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.engine.world import World
 
 jobs_group = CommandGroup(
     "jobs", help="Ingestion jobs: their state, and the outcome of each document."
@@ -137,44 +139,6 @@ def label(
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 
-def audit_access(
-    place: Place,
-    labels: Annotated[
-        list[str] | None,
-        Option("--as", "--audience", help="A label of the caller; without any: everyone."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List the documents that a caller with these labels sees, and by which of the labels."""
-    from truespan.cli.output.documents import show_access
-
-    with place.open() as chosen:
-        entries = chosen.documents.audit_access(labels or ())
-        total = len(chosen.documents.list())
-    echo(
-        to_json({"documents": entries, "total": total}) if as_json else show_access(entries, total)
-    )
-
-
-def facets(
-    filters: DocumentFilters,
-    place: Place,
-    keys: Annotated[
-        list[str] | None,
-        Argument(help="Labels and metadata keys to count; default: all.", metavar="KEY"),
-    ] = None,
-    limit: Annotated[int, Option(help="Maximum number of values for each key.")] = 10,
-    labels: AsLabels = None,
-    as_json: Json = False,
-) -> None:
-    """Count the documents of a world by tag, language, version, kind and metadata."""
-    from truespan.cli.output.documents import show_facets
-
-    with place.open(labels=labels) as chosen:
-        found = chosen.facets(keys or None, limit=limit, **filters.arguments())
-    echo(to_json(found) if as_json else show_facets(found))
-
-
 def delete(
     world: WorldName = None,
     reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
@@ -226,50 +190,56 @@ def delete(
     say(to_json(result | receipt) if as_json else show_receipt(deleted))
 
 
-@jobs_group.register("list")
-def list_jobs(place: Place, as_json: Json = False) -> None:
-    """List the jobs of a world, the latest first."""
-    from truespan.cli.output.documents import show_jobs
-
-    with place.open() as chosen:
-        jobs = chosen.jobs.list()
-    echo(to_json({"jobs": [record_data(job) for job in jobs]}) if as_json else show_jobs(jobs))
-
-
 @jobs_group.register("show")
-def show_job(job: JobId, place: Place, as_json: Json = False) -> None:
-    """Show one job: its state, its documents and the last lines of its log."""
-    from truespan.cli.output.documents import show_one_job
+def show_jobs(
+    place: Place,
+    job: Annotated[str | None, Argument(help="Show this one.", metavar="[JOB]")] = None,
+    follow: Annotated[
+        bool, Option(help="Show its progress until it ends, and exit with its code.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """List the jobs of a world, the latest first, or show one with its documents and its log."""
+    from truespan.cli.output import documents as output
 
+    if follow and job is None:
+        raise InvalidArgument("--follow needs the id of a job.")
     with place.open() as chosen:
         jobs = chosen.jobs
-        found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
-    log = [record_data(line) for line in lines]
-    result = {"job": record_data(found), "documents": documents, "log": log}
-    echo(to_json(result) if as_json else show_one_job(found, documents, lines))
+        if job is None:
+            found = jobs.list()
+            data = {"jobs": [record_data(each) for each in found]}
+            echo(to_json(data) if as_json else output.show_jobs(found))
+            return 0
+        if follow:
+            return _follow(chosen, job, as_json=as_json)
+        one, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
+    result = {
+        "job": record_data(one),
+        "documents": documents,
+        "log": [record_data(line) for line in lines],
+    }
+    echo(to_json(result) if as_json else output.show_one_job(one, documents, lines))
+    return 0
 
 
-@jobs_group.register("follow")
-def follow_job(job: JobId, place: Place, as_json: Json = False) -> int:
-    """Show the progress of a job until it ends; as JSON, only the result."""
+def _follow(world: "World", job: str, *, as_json: bool) -> int:
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output.documents import show_job_line
 
     shown = ""
-    with place.open() as chosen:
-        while True:
-            found = chosen.jobs.get(job)
-            if not as_json and (line := show_job_line(found)) != shown:
-                echo(line)
-                shown = line
-            if found.state.is_over:
-                if as_json:
-                    documents = chosen.jobs.documents(job)
-                    echo(to_json({"job": record_data(found), "documents": documents}))
-                else:
-                    report_failure(chosen, found)
-                return exit_code_of_job(chosen, found)
-            time.sleep(_POLL_SECONDS)
+    while not (found := world.jobs.get(job)).state.is_over:
+        if not as_json and (line := show_job_line(found)) != shown:
+            echo(line)
+            shown = line
+        time.sleep(_POLL_SECONDS)
+    if as_json:
+        echo(to_json({"job": record_data(found), "documents": world.jobs.documents(job)}))
+    else:
+        if (line := show_job_line(found)) != shown:
+            echo(line)
+        report_failure(world, found)
+    return exit_code_of_job(world, found)
 
 
 @jobs_group.register("cancel")

@@ -298,6 +298,6 @@ def _wait(world: World, job: Job, *, hidden: bool) -> Job:
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"Stopped following; job {job.id} continues on the workers.",
-                    advice=f"Follow it with 'truespan jobs follow {job.id}', or cancel it with "
-                    f"'truespan jobs cancel {job.id}'.",
+                    advice=f"Follow it with 'truespan jobs show --follow {job.id}', or cancel it "
+                    f"with 'truespan jobs cancel {job.id}'.",
                 ) from None

@@ -1,12 +1,13 @@
-"""Commands of the panel "Generations": build, list, switch and remove generations; domains."""
+"""Commands of the panel "Generations": build, list, switch and remove generations."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option
-from truespan.cli.options import Folder, Json, Place, open_library
+from truespan.cli.options import Json, Place
 from truespan.cli.terminal import echo, pluralize, table
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import EXIT_PARTIAL, record_data, to_json
 
 if TYPE_CHECKING:
@@ -14,15 +15,34 @@ if TYPE_CHECKING:
     from truespan.ingest.indexing import ReindexReport
     from truespan.types.document import GenerationRecord
 
-Number = Annotated[int, Argument(help="Number of the generation.", metavar="GENERATION")]
 DomainKey = Annotated[
     str | None, Option("--domain", "-d", help="A domain instead of the world's default.")
 ]
+DomainToRemove = Annotated[
+    str | None, Option(help="Remove this domain; its generation stays.", metavar="KEY")
+]
 
 
-def generations(place: Place, as_json: Json = False) -> None:
-    """List the generations of a world with their models and aliases."""
-    with place.open() as chosen:
+def generations(
+    place: Place,
+    remove: Annotated[
+        int | None,
+        Option(help="Remove this one, which is not in use, with its points, chunks and vectors."),
+    ] = None,
+    remove_domain: DomainToRemove = None,
+    as_json: Json = False,
+) -> None:
+    """List the generations of a world with their models and the domains that use them.
+
+    `promote --domain` creates and moves domains.
+    """
+    if remove is not None and remove_domain is not None:
+        raise InvalidArgument("--remove cannot be combined with --remove-domain.")
+    with place.open(remove_domain) as chosen:
+        if remove is not None:
+            chosen.generations.remove(remove)
+        if remove_domain is not None:
+            chosen.generations.forget(remove_domain)
         records = chosen.generations.list()
     data = {"generations": [record_data(record) for record in records]}
     echo(to_json(data) if as_json else show_generations(records))
@@ -63,9 +83,10 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
 
 
 def promote(
-    generation: Number,
     place: Place,
+    generation: Annotated[int | None, Argument(help="Number of the generation.")] = None,
     domain: DomainKey = None,
+    back: Annotated[bool, Option(help="Go back to the generation used before.")] = False,
     golden: Annotated[
         str | None, Option(help="Golden queries; promoted only if it scores no worse.")
     ] = None,
@@ -73,44 +94,18 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
+    if back and golden is not None:
+        raise InvalidArgument("--back cannot be combined with --golden.")
+    if back is (generation is not None):
+        raise InvalidArgument("Name a generation, or pass --back.")
     with place.open() as chosen:
-        done = chosen.generations.promote(
-            generation, domain=domain, golden=golden, allowed_drop=allowed_drop
-        )
+        if generation is None:
+            done = chosen.generations.rollback(domain=domain)
+        else:
+            done = chosen.generations.promote(
+                generation, domain=domain, golden=golden, allowed_drop=allowed_drop
+            )
     echo(to_json(done) if as_json else show_promotion(done))
-
-
-def rollback(place: Place, domain: DomainKey = None, as_json: Json = False) -> None:
-    """Go back to the previous generation."""
-    with place.open() as chosen:
-        done = chosen.generations.rollback(domain=domain)
-    echo(to_json(done) if as_json else show_promotion(done))
-
-
-def remove_generation(generation: Number, place: Place, as_json: Json = False) -> None:
-    """Remove a generation that is not in use, with its points, chunks and vectors."""
-    with place.open() as chosen:
-        chosen.generations.remove(generation)
-    echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
-
-
-def domains(
-    library: Folder = None,
-    remove: Annotated[str | None, Option(help="Remove this domain.")] = None,
-    as_json: Json = False,
-) -> None:
-    """List the domains of a library, or remove one. `promote --domain` creates and moves them."""
-    with open_library(library) as opened:
-        if remove is not None:
-            opened.domain(remove).generations.forget(remove)
-        records = opened.domains()
-    if as_json:
-        echo(to_json({"domains": records}))
-        return
-    for record in records:
-        echo(f"{record.key}: generation {record.generation} of {record.world_name!r}")
-    if not records:
-        say("No domains yet; 'truespan promote GENERATION --domain KEY' creates one.")
 
 
 def show_generations(records: Sequence["GenerationRecord"]) -> str:

@@ -160,7 +160,12 @@ Confirmed = Annotated[
 NoErase = Annotated[
     bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
 ]
+Where = Annotated[
+    list[str] | None,
+    Option(help="Only documents with metadata such as 'team=a', 'year>=2020', 'owner', '!owner'."),
+]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Markdown = Annotated[bool, Option("--markdown", help="Print it as Markdown.")]
 
 
 @dataclass(frozen=True)
@@ -223,12 +228,18 @@ class PassageOptions:
         return asdict(self)
 
 
+def require_one_format(*, markdown: bool, as_json: bool) -> None:
+    """Raise InvalidArgument if two formats are chosen."""
+    if markdown and as_json:
+        raise InvalidArgument("--markdown cannot be combined with --json.")
+
+
 _ANY = "'any' for all. Default: all, or {!r} by the contract."
 
 
 @dataclass(frozen=True)
-class DocumentFilters:
-    """Filters that choose documents."""
+class FilterOptions:
+    """Filters that choose documents and parts of them."""
 
     language: Annotated[
         str | None, describe(QUERY_ARGUMENTS["language"], note=_ANY.format(DEFAULT_LANGUAGE))
@@ -242,45 +253,26 @@ class DocumentFilters:
     tags: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["tags"], "--tag")] = None
     kinds: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["kinds"], "--kind")] = None
     source: Annotated[str | None, describe(QUERY_ARGUMENTS["source"])] = None
-    where: Annotated[
-        list[str] | None,
-        Option(
-            help="Only documents with metadata such as 'team=a', 'year>=2020', 'owner', '!owner'."
-        ),
-    ] = None
+    where: Where = None
+    chapter: Annotated[str | None, describe(QUERY_ARGUMENTS["chapter"])] = None
+    section: Annotated[str | None, describe(QUERY_ARGUMENTS["section"])] = None
 
     def arguments(self) -> "FilterArguments":
         """Return the filters as arguments of the library."""
-        from truespan.core.fields import FieldError
-        from truespan.types.metadata import parse_comparisons
-
         filters: FilterArguments = {
             "documents": self.documents,
             "tags": self.tags or (),
             "kinds": self.kinds or (),
             "source": self.source,
+            "metadata": metadata_filter(self.where),
+            "chapter": self.chapter,
+            "section": self.section,
         }
-        try:
-            filters["metadata"] = parse_comparisons(self.where or [])
-        except FieldError as error:
-            raise InvalidArgument(f"--where {error}.") from None
         if self.language is not None:
             filters["language"] = None if self.language == "any" else self.language
         if self.version is not None:
             filters["version"] = None if self.version == "any" else self.version
         return filters
-
-
-@dataclass(frozen=True)
-class FilterOptions(DocumentFilters):
-    """Filters that choose documents and parts of them."""
-
-    chapter: Annotated[str | None, describe(QUERY_ARGUMENTS["chapter"])] = None
-    section: Annotated[str | None, describe(QUERY_ARGUMENTS["section"])] = None
-
-    def arguments(self) -> "FilterArguments":
-        places: FilterArguments = {"chapter": self.chapter, "section": self.section}
-        return {**super().arguments(), **places}
 
 
 def write_receipt(
@@ -305,3 +297,14 @@ def metadata_from(meta: list[str] | None) -> dict[str, Any] | None:
         return parse_assignments(meta) if meta else None
     except FieldError as error:
         raise InvalidArgument(f"--meta {error}.") from None
+
+
+def metadata_filter(where: list[str] | None) -> dict[str, Any]:
+    """Return the conditions on metadata that options state."""
+    from truespan.core.fields import FieldError
+    from truespan.types.metadata import parse_comparisons
+
+    try:
+        return parse_comparisons(where or [])
+    except FieldError as error:
+        raise InvalidArgument(f"--where {error}.") from None

@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, CommandGroup, Option
-from truespan.cli.options import BookName, Json, Place, ReaderName, describe, resolve_document
+from truespan.cli.options import (
+    BookName,
+    Json,
+    Markdown,
+    Place,
+    ReaderName,
+    describe,
+    require_one_format,
+    resolve_document,
+)
 from truespan.cli.terminal import SET_POSITION, echo, table
+from truespan.errors import InvalidArgument
 from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.wire.serialize import to_json
 
@@ -37,43 +47,45 @@ def set_position(
     echo(to_json(position) if as_json else show_positions([position]))
 
 
-@reader_group.register("list")
-def list_readers(place: Place, as_json: Json = False) -> None:
-    """List the readers of a world with their positions."""
+@reader_group.register("show")
+def show_readers(
+    place: Place,
+    reader: Annotated[str | None, Option("--reader", "-r", help="Only this reader.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the readers of a world, or one of them, with their positions."""
     with place.open() as chosen:
-        found = {name: chosen.reader(name).books() for name in chosen.readers()}
+        names = chosen.readers() if reader is None else [reader]
+        found = {name: chosen.reader(name).books() for name in names}
     if as_json:
         readers = [{"reader": name, "books": books} for name, books in found.items()]
-        echo(to_json({"readers": readers}))
+        echo(to_json({"readers": readers} if reader is None else readers[0]))
     else:
-        say(show_readers(found))
+        say(list_readers(found) if reader is None else show_positions(found[reader]))
 
 
-@reader_group.register("show")
-def show_reader(reader: ReaderName, place: Place, as_json: Json = False) -> None:
-    """Show the positions of a reader."""
-    with place.open() as chosen:
-        books = chosen.reader(reader).books()
-    echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
-
-
-@notes_group.register("list")
-def list_notes(
+@notes_group.register("show")
+def show_notes(
     reader: ReaderName,
     place: Place,
     book: BookName = None,
     search: Annotated[str | None, Option(help="Words that must all occur in a note.")] = None,
+    markdown: Markdown = False,
     as_json: Json = False,
 ) -> None:
-    """List the notes that a reader wrote up to the present position."""
+    """Show the notes that a reader wrote up to the present position."""
     from truespan.types.note import MAX_NOTE_LIMIT
 
+    require_one_format(markdown=markdown, as_json=as_json)
+    if markdown and search is not None:
+        raise InvalidArgument("--markdown cannot be combined with --search.")
     with place.open() as chosen:
-        notes = chosen.reader(reader).notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
-    if as_json:
-        echo(to_json({"notes": notes}))
-    else:
-        say(show_notes(notes))
+        found = chosen.reader(reader)
+        if markdown:
+            echo(found.notes_to_markdown(book=book).rstrip("\n"))
+            return
+        notes = found.notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
+    say(to_json({"notes": notes}) if as_json else list_notes(notes))
 
 
 @notes_group.register("add")
@@ -105,14 +117,7 @@ def remove_note(
     say(f"Deleted note {id}.")
 
 
-@notes_group.register("export")
-def export_notes(reader: ReaderName, place: Place, book: BookName = None) -> None:
-    """Print the notes that a reader wrote up to the present position, as Markdown."""
-    with place.open() as chosen:
-        echo(chosen.reader(reader).notes_to_markdown(book=book).rstrip("\n"))
-
-
-def show_notes(notes: Sequence["Note"]) -> str:
+def list_notes(notes: Sequence["Note"]) -> str:
     """Show notes with their ids and places."""
     if not notes:
         return "No notes up to the position. 'truespan notes add TEXT --reader NAME' writes one."
@@ -142,7 +147,7 @@ def show_positions(positions: Sequence["ReadingPosition"]) -> str:
     return "\n".join(lines)
 
 
-def show_readers(found: Mapping[str, Sequence["ReadingPosition"]]) -> str:
+def list_readers(found: Mapping[str, Sequence["ReadingPosition"]]) -> str:
     """Show readers and their positions, one book on each line."""
     if not found:
         return "No readers yet. 'truespan reader set BOOK --reader NAME' records a position."

@@ -18,10 +18,12 @@ from truespan.cli.options import (
     NewAudience,
     NoFollow,
     RunHere,
+    Where,
     WorldName,
     describe,
     find_world,
     folder_of,
+    metadata_filter,
     metadata_from,
     open_library,
 )
@@ -309,12 +311,30 @@ def status(
     world: AnyWorld = None,
     library: Folder = None,
     freshness: Annotated[bool, Option(help="Compare each source with what was indexed.")] = False,
+    by: Annotated[
+        list[str] | None,
+        Option(help="Count the documents by this label or metadata key, or by 'all'."),
+    ] = None,
+    where: Where = None,
+    labels: Annotated[
+        list[str] | None,
+        Option(
+            "--as", help="List or count only what a caller with this label sees, or 'everyone'."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
     from truespan.cli.output.start import show_world, show_worlds
 
+    if freshness and (by or labels):
+        raise InvalidArgument("--freshness cannot be combined with --by or --as.")
+    if where and not by:
+        raise InvalidArgument("--where needs --by.")
     with open_library(library) as opened:
+        if by or labels:
+            _count_or_audit(find_world(opened, world), by, where, labels, as_json=as_json)
+            return
         if world is not None:
             chosen = opened.world(world, create=False)
             numbers, documents = chosen.status(), chosen.documents.list()
@@ -349,6 +369,31 @@ def status(
         for entry, counts in listed
     ]
     say(to_json({"worlds": worlds}) if as_json else show_worlds(listed, states))
+
+
+def _count_or_audit(
+    world: "World",
+    by: list[str] | None,
+    where: list[str] | None,
+    labels: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the counts by some keys, or the documents that a caller sees and by which labels."""
+    from truespan.cli.output.documents import show_access, show_facets
+    from truespan.types.document import DEFAULT_FACET_VALUES, MAX_FACET_VALUES
+
+    if by:
+        seen = world if labels is None else world.for_audience(labels)
+        keys, limit = (by, MAX_FACET_VALUES) if by != ["all"] else (None, DEFAULT_FACET_VALUES)
+        found = seen.facets(keys, limit=limit, metadata=metadata_filter(where))
+        echo(to_json(found) if as_json else show_facets(found))
+        return
+    entries = world.documents.audit_access(labels or ())
+    total = len(world.documents.list())
+    echo(
+        to_json({"documents": entries, "total": total}) if as_json else show_access(entries, total)
+    )
 
 
 def config(

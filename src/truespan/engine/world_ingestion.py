@@ -553,7 +553,7 @@ class WorldIngestion:
         if unused:
             yield (
                 f"Not in use, and embedded for each new document: generation "
-                f"{', '.join(map(str, unused))}. 'truespan remove-generation {unused[0]} -w "
+                f"{', '.join(map(str, unused))}. 'truespan generations --remove {unused[0]} -w "
                 f"{quote(self.access.record().name)}' removes one."
             )
 

@@ -96,7 +96,7 @@ class JobNotFound(NotFound):
 
     code = "job_not_found"
     kind = "job in this world"
-    advice = "'truespan jobs list' lists the jobs."
+    advice = "'truespan jobs' lists the jobs."
 
 
 class DomainNotFound(NotFound):
@@ -104,7 +104,7 @@ class DomainNotFound(NotFound):
 
     code = "domain_not_found"
     kind = "domain"
-    advice = "'truespan domains' lists the domains."
+    advice = "'truespan generations' lists the domains of a world."
 
 
 class GenerationNotFound(NotFound):

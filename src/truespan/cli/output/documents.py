@@ -162,9 +162,12 @@ def show_facets(found: Facets) -> str:
         ]
         lines += table(rows) if rows else []
         if facet.more_values:
-            lines.append(f"  and {pluralize(facet.more_values, 'further value')}; see --limit")
+            lines.append(f"  and {pluralize(facet.more_values, 'further value')}")
     if found.more_keys:
-        lines += ["", f"and {pluralize(found.more_keys, 'further key')}; name those to count"]
+        lines += [
+            "",
+            f"and {pluralize(found.more_keys, 'further key')}; name those to count with --by",
+        ]
     lines += [f"Note: {notice.message}" for notice in found.warnings]
     return "\n".join(lines)
 

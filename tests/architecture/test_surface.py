@@ -1,0 +1,55 @@
+"""The public surface stays small: commands and their parameters, settings, and public names.
+
+A change that exceeds a limit names what it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from truespan.cli.app import make_commands
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
+from truespan.settings.catalogue import TYPES
+from truespan.tables import tables
+
+MAX_COMMANDS = 48
+MAX_PARAMETERS = 390
+MAX_SETTINGS = 167
+MAX_NAMES = {World: 40, Library: 24, Reader: 22}
+
+
+def leaves(command: click.Command) -> Iterator[click.Command]:
+    """Give the commands that have no further commands."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from leaves(inner)
+    else:
+        yield command
+
+
+def public_names(kind: type) -> set[str]:
+    """Return the public methods and properties of a class, those of extensions included."""
+    own = {name for name in dir(kind) if not name.startswith("_")}
+    prefix = f"{kind.__name__}."
+    return own | {name.removeprefix(prefix) for name in tables().members if name.startswith(prefix)}
+
+
+def test_commands_and_parameters_are_within_their_limits() -> None:
+    found = [*leaves(make_commands())]
+
+    assert len(found) <= MAX_COMMANDS
+    assert sum(len(command.params) for command in found) <= MAX_PARAMETERS
+
+
+def test_settings_are_within_their_limit() -> None:
+    assert len(TYPES) <= MAX_SETTINGS
+
+
+def test_public_names_are_within_their_limits() -> None:
+    found = {kind: sorted(public_names(kind)) for kind in MAX_NAMES}
+
+    assert {kind: names for kind, names in found.items() if len(names) > MAX_NAMES[kind]} == {}
