@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -198,9 +199,16 @@ def argument_word(argument: Any) -> str:
 # Settings
 
 
-def render_settings() -> Iterator[str]:
+OF_CONTRACT = (
+    "answer_threshold_", "answer_short_", "answer_min_similarity", "answer_min_chunks",
+    "answer_min_total", "answer_score_", "answer_retrieval_", "answer_raw_",
+)  # fmt: skip
+"""Beginnings of the settings that count only where thresholds decide about answers."""
+
+
+def render_settings(of_contract: bool = False) -> Iterator[str]:
     meanings, defaults = descriptions(), Settings()
-    for name in TYPES:
+    for name in (each for each in TYPES if each.startswith(OF_CONTRACT) is of_contract):
         value = defaults.value_of(name)
         text = str(value).lower() if isinstance(value, bool) else value
         shown = name if text in ("", None) else f"{name}={text}"
@@ -382,6 +390,7 @@ def arguments_of(member: Any) -> list[str]:
 PARTS: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "commands": ("command-line.md", render_commands),
     "settings": ("settings.md", render_settings),
+    "contract settings": ("contract.md", partial(render_settings, of_contract=True)),
     "errors": ("errors.md", render_errors),
     "calls": ("http.md", render_http),
     "library": ("library.md", render_library),
