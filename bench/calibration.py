@@ -30,12 +30,13 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
+from truespan.engine.calibration import round_calibration
 from truespan.engine.world import World
 from truespan.extensions.quality.calibrate import (
+    UNRELATED_SHARE,
     Proposal,
     best_hits,
     calibrate,
-    round_calibration,
     unrelated,
 )
 from truespan.extensions.quality.evaluate import ScoredHit, scored_hits
@@ -107,9 +108,8 @@ def both(claims: Library, questions: Library) -> Calibration:
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
     floors, lows, highs, unanswerable = zip(*measured, strict=True)
     high = max(min(highs), *unanswerable)
-    return round_calibration(
-        min(floors), min(lows), high, unrelated(scores), f"{claims.name} and the novella"
-    )
+    far = unrelated(scores).quantile(UNRELATED_SHARE)
+    return round_calibration(min(floors), min(lows), high, far, f"{claims.name} and the novella")
 
 
 def measure_library(own: Library, other: Library) -> tuple[float, float, float, float]:

@@ -106,6 +106,10 @@ class Tables:
         self.formats: list[FileFormat] = []
         self.text_recognition: TextRecognition | None = None
         self.commands: list[Commands] = []
+        self.gates: dict[str, str] = {}
+        """Checks of a generation before its promotion, by the argument that they need: the path of
+        a function that takes the access to the world and a `Candidate`, and returns a `Verdict`, or
+        None if there is nothing to check."""
         self.members: dict[str, str] = {}
         """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
         function whose first argument is the object. Also functions of the package, such as

@@ -13,6 +13,7 @@ from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, oth
 from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
+    ExtensionMissing,
     GenerationIncomplete,
     GenerationInUse,
     GenerationNotFound,
@@ -21,6 +22,8 @@ from truespan.errors import (
     PromotionRefused,
     ProviderUnavailable,
 )
+from truespan.tables import tables
+from truespan.types.document import Verdict
 from truespan.types.profile import SENTENCES
 from truespan.types.scope import Authority, Verb
 
@@ -241,6 +244,43 @@ def test_update_alias_names_generations_that_are_not_in_use(lib: LibraryFixture)
         assert "'truespan generations --remove 1 -w world'" in warning
     world.generations.remove(1)
     assert world.generations.rollback().generation == 4
+
+
+@proves("generation.golden-queries-first")
+def test_golden_queries_without_their_extension_refuse_the_promotion(
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = lib.world(ferry__md=FERRY)
+    world.generations.reindex(model="wide")
+    asked = golden(lib.folder, "The pilot sang")
+    source = lib.write("world/tower.md", TOWER)
+    monkeypatch.setattr(tables(), "gates", {})
+    monkeypatch.setattr(tables(), "members", {})
+
+    with pytest.raises(ExtensionMissing, match="quality"):
+        world.generations.promote(2, golden=asked)
+    with pytest.raises(ExtensionMissing, match="quality"):
+        world.ingest(source, update_alias=True, golden=asked)
+
+    assert lib.scope(world).generation.number == 1
+    assert len(world.documents.list()) == 1
+
+
+def refuse(access: object, candidate: object) -> Verdict:
+    return Verdict(False, ())
+
+
+def test_gate_of_another_extension_refuses_a_promotion(
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = lib.world(ferry__md=FERRY)
+    world.generations.reindex(model="wide")
+    monkeypatch.setitem(tables().gates, "own", f"{__name__}:refuse")
+
+    with pytest.raises(PromotionRefused):
+        world.generations.promote(2)
+
+    assert lib.scope(world).generation.number == 1
 
 
 @proves("generation.golden-queries-first")

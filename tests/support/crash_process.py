@@ -28,7 +28,6 @@ from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
 from truespan.retrieval.word_counts import count_chunks
 from truespan.types.source import Upload
-from truespan.wiring import read_golden
 
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_failures",
@@ -105,7 +104,6 @@ def library(folder: Path, step: int = 0, jobs: int = 1) -> Library:
             parser=DirectParser(),
             assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
             uploads=Mortal(UploadFolder(folder / "uploads", reserve=0), countdown),  # type: ignore[arg-type]
-            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
             workers=DraftWorkers(jobs, DraftTools(DirectParser(), WordCounter(), count_chunks)),

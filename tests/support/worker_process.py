@@ -27,7 +27,6 @@ from truespan.store import Store
 from truespan.types.profile import EmbeddingLimits
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector
-from truespan.wiring import read_golden
 
 LIMITS = QueueLimits(stalled_seconds=2.0)
 FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)
@@ -62,7 +61,6 @@ def library(
             parser=DirectParser(),
             assets=AssetFolder(folder / "assets", reserve=0),
             uploads=UploadFolder(folder / "uploads", reserve=0),
-            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
             queue=ProcrastinateQueue(url, limits),

@@ -54,7 +54,6 @@ from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, Pars
 from truespan.types.text import CanonicalText, Loaded, Sentence
 from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
-from truespan.wiring import read_golden
 
 
 class DirectParser:
@@ -249,7 +248,6 @@ def make_library(
         assets=AssetFolder(folder / "assets", reserve=0),
         pictures=PictureFolder(folder / "pictures", max_bytes=64 << 20, reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
-        read_golden=read_golden,
         signing_keys=SigningKeyFile(folder / "signing.key"),
         processes=SystemProcesses(),
         random_bytes=secrets.token_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.promises import proves
-from truespan.extensions.quality.calibrate import MIN_PAIRS, calibrate_from_pairs
+from truespan.engine.calibration import MIN_PAIRS, calibrate_from_pairs
 from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration, CalibrationOrigin, Distance
 

@@ -34,6 +34,7 @@ COMMANDS = (
         "truespan.cli.documents",
         ("show", "label", "delete", "jobs"),
     ),
+    Commands("Quality", "truespan.cli.worlds", ("defaults", "usage")),
     Commands(
         "Generations",
         "truespan.cli.generations",

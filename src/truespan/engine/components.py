@@ -102,8 +102,6 @@ class Components(Struct, frozen=True):
     sources: SourceFinder
     parser: SourceParser
     assets: AssetStore
-    read_golden: Callable[[str], bytes]
-    """Returns the bytes of a file of golden queries."""
     processes: Processes
     clock: Clock
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,18 +14,20 @@ from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.doctor import check_generation
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import REINDEX, Jobs
-from truespan.extensions.quality.compare import ALLOWED_DROP, Verdict, gate_generation
-from truespan.extensions.quality.evaluate import Evaluation
-from truespan.extensions.quality.world import Golden, WorldEvaluation
 from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
 from truespan.ingest.report import IngestDeps, JobLog, Progress
 from truespan.observer import RequestTrace
-from truespan.types.document import GenerationRecord
+from truespan.tables import import_member, require, tables
+from truespan.types.document import ALLOWED_DROP, GenerationRecord, Verdict
 from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import check_whole, require_domain_key
 from truespan.types.scope import MAX_GENERATION, Scope
 from truespan.types.telemetry import Request
+
+if TYPE_CHECKING:
+    from truespan.extensions.quality.evaluate import Evaluation
+    from truespan.extensions.quality.world import Golden
 
 MAX_PROMOTION_ATTEMPTS = 5
 """Maximum number of times a generation is completed and checked while documents arrive."""
@@ -40,7 +42,19 @@ class Promotion(Struct, frozen=True):
     previous: int | None
     domain: str | None = None
     verdict: Verdict | None = None
-    """The result of the golden queries; None when none were asked."""
+    """The result of the gates; None when there was nothing to check."""
+
+
+class Candidate(Struct, frozen=True):
+    """A generation to be promoted, as its gates see it."""
+
+    generation: int
+    replaced: int
+    golden: Golden | None = None
+    before: Evaluation | None = None
+    """An earlier evaluation of the replaced generation, to compare with."""
+    allowed_drop: float = ALLOWED_DROP
+    min_hit_rate: float = 0.0
 
 
 class Generations(WorldPart, frozen=True):
@@ -178,37 +192,26 @@ class Generations(WorldPart, frozen=True):
             DomainNotFound: The domain belongs to another world.
             ProfileMismatch: The model of the generation is not configured.
         """
-        return self._promote(generation, domain, golden, None, allowed_drop, min_hit_rate)
+        candidate = Candidate(
+            generation=generation,
+            replaced=self.replaced(domain),
+            golden=golden,
+            allowed_drop=allowed_drop,
+            min_hit_rate=min_hit_rate,
+        )
+        return self._promote(candidate, domain)
 
-    def measure(self, golden: Golden, domain: str | None = None) -> Evaluation | None:
-        """Ask golden queries of the generation that an alias names.
+    def replaced(self, domain: str | None = None) -> int:
+        """Return the number of the generation that a promotion replaces.
 
         Args:
-            golden: Golden queries, or a file of them.
-            domain: Domain of the alias; a domain that does not exist yet is measured as the default
-                of the world.
-
-        Returns:
-            The evaluation; None while the world has no generation.
-
-        Raises:
-            GoldenInvalid: The file has invalid queries.
+            domain: Domain of the alias; a domain that does not exist yet replaces the default of
+                the world.
         """
-        if self._access.generations_scope() is None:
-            return None
-        number = self._number_of(domain) or self._current().generation.number
-        return WorldEvaluation(self._access).run(golden, generation=number)
+        return self._number_of(domain) or self._current().generation.number
 
-    def _promote(
-        self,
-        generation: int,
-        domain: str | None,
-        golden: Golden | None,
-        before: Evaluation | None,
-        allowed_drop: float = ALLOWED_DROP,
-        min_hit_rate: float = 0.0,
-    ) -> Promotion:
-        components, scope = self._access.components, self._scope_of(generation)
+    def _promote(self, candidate: Candidate, domain: str | None) -> Promotion:
+        components, scope = self._access.components, self._scope_of(candidate.generation)
         require_domain_key(domain)
         components.require_model(scope.profile)
         for _ in range(MAX_PROMOTION_ATTEMPTS):
@@ -219,10 +222,10 @@ class Generations(WorldPart, frozen=True):
                     + " ".join(problem.message for problem in problems),
                     advice="'truespan doctor' shows what is wrong; 'doctor --apply' repairs it.",
                 )
-            verdict = self._ask_golden(scope, domain, golden, before, allowed_drop, min_hit_rate)
+            verdict = self._ask_gates(candidate)
             previous = self._number_of(domain)
             if components.store.move_alias(scope, domain):
-                return Promotion(generation, previous, domain, verdict)
+                return Promotion(candidate.generation, previous, domain, verdict)
             # Documents arrived during the checks, and some are not in this generation yet.
             build_generation(self._deps(scope), scope)
         raise errors.StoreBusy
@@ -249,13 +252,13 @@ class Generations(WorldPart, frozen=True):
         Raises:
             GenerationIncomplete, PromotionRefused, ProfileMismatch: As `promote`.
         """
-        number = self._number_of(domain) or self._current().generation.number
+        number = self.replaced(domain)
         like = self._scope_of(number).generation
         self._delete_retired()
         known = {record.generation.number for record in self.list()}
         built = self._start(self._unfinished_or_new(like.profile, like.chunking), on_progress)
         try:
-            return self._promote(built.generation, domain, golden, before)
+            return self._promote(Candidate(built.generation, number, golden, before), domain)
         except errors.PromotionRefused:
             if built.generation not in known:
                 self.remove(built.generation)
@@ -389,36 +392,25 @@ class Generations(WorldPart, frozen=True):
                 record.generation.number, record.missing, record.pending
             )
 
-    def _ask_golden(
-        self,
-        scope: Scope,
-        domain: str | None,
-        golden: Golden | None,
-        before: Evaluation | None,
-        allowed_drop: float,
-        min_hit_rate: float,
-    ) -> Verdict | None:
-        """Ask golden queries of a generation, and of the one it replaces unless that was `before`.
+    def _ask_gates(self, candidate: Candidate) -> Verdict | None:
+        """Return the verdict of the gates, None if none had anything to check.
 
         Raises:
-            PromotionRefused: it finds less.
+            PromotionRefused: A gate did not pass.
+            ExtensionMissing: Golden queries are given, and nothing installed can ask them.
         """
-        if golden is None:
-            return None
-        evaluation, number = WorldEvaluation(self._access), scope.generation.number
-        # A new domain is compared with the world's default.
-        current = self._number_of(domain) or self._current().generation.number
-        old = before
-        if old is None and current != number:
-            old = evaluation.run(golden, generation=current)
-        new = evaluation.run(golden, generation=number)
-        verdict = gate_generation(old, new, allowed_drop, min_hit_rate=min_hit_rate)
-        if not verdict.passed:
+        gates = tables().gates
+        if candidate.golden is not None:
+            require(gates.get("golden"), "A promotion with golden queries", "quality")
+        found = [import_member(gate)(self._access, candidate) for gate in gates.values()]
+        verdicts = [verdict for verdict in found if verdict is not None]
+        reasons = tuple(reason for verdict in verdicts for reason in verdict.reasons)
+        if not all(verdict.passed for verdict in verdicts):
             raise errors.PromotionRefused(
-                " ".join(reason.message for reason in verdict.reasons),
+                " ".join(reason.message for reason in reasons),
                 advice="'truespan evaluate' shows the queries.",
             )
-        return verdict
+        return Verdict(True, reasons) if verdicts else None
 
 
 def _generation_of(request: str) -> int:

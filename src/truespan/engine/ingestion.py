@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.garbage import collecting_less
-from truespan.engine.components import CalibrationSchedule, Components
+from truespan.engine.calibration import keep_calibrated
+from truespan.engine.components import Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.ingest import requests
 from truespan.ingest.plan import DryRun
@@ -26,15 +27,11 @@ from truespan.ingest.report import (
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.observer import RequestTrace
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
-from truespan.store import Store
-from truespan.types.document import Document, RevisionRef
-from truespan.types.ids import ChunkId, chunk_id
+from truespan.types.document import Document
 from truespan.types.job import Job, JobState, read_request
-from truespan.types.profile import CalibrationOrigin
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source, is_page
 from truespan.types.telemetry import Request
-from truespan.types.vectors import cosine
 
 MAX_JOBS = 256
 """Maximum number of worker processes of a run."""
@@ -312,90 +309,3 @@ def _changed_nothing(report: IngestReport) -> bool:
     """Return whether a run wrote nothing of a document."""
     changes = report.relabelled, report.resumed, report.chunks, report.removed, report.moved
     return not any(changes)
-
-
-SAMPLES = 200
-"""Number of pairs of each kind."""
-GROWTH = 2
-"""Growth factor of a world after which it is measured again."""
-
-
-def keep_calibrated(
-    store: Store, scope: Scope, schedule: CalibrationSchedule, added: int | None = None
-) -> bool:
-    """Calibrate the scope's profile from its chunks if that is due; return whether it was done.
-
-    It is due in a recommended world if there is neither a shipped nor a stored calibration, or if
-    the world has grown a lot since. If nothing was found, it is due again once the world has grown
-    as much. `added` is the maximum number of added chunks, if known.
-    """
-    if scope.profile.calibration is not None:
-        return False
-    world = store.find_world(scope.authority, scope.world, scope.generation.number)
-    if world is None or not world.defaults.values.calibrated:
-        return False
-    try:
-        kept = store.kept_calibration(scope)
-    except errors.StoreDamaged:
-        # Nothing is written over it: the error of a request says what to do.
-        return False
-    if kept is not None and kept.origin is not CalibrationOrigin.DOCUMENTS:
-        return False
-    calibrated = kept is not None
-    if not schedule.is_due(scope, added, calibrated=calibrated):
-        return False
-    revisions = store.embedded_revisions(scope)
-    chunks = sum(count for _, count in revisions)
-    if kept is not None and chunks < GROWTH * kept.chunks:
-        schedule.postpone(scope, GROWTH * kept.chunks - chunks, calibrated=True)
-        return False
-    # Imported here: an ingestion that changes nothing comes no further than the lines above.
-    from truespan.extensions.quality.calibrate import calibrate_from_pairs
-
-    pairs = _measure_pairs(store, scope, revisions, chunks)
-    found = calibrate_from_pairs(*pairs, chunks, scope.profile.distance)
-    if found is None:
-        schedule.postpone(scope, (GROWTH - 1) * chunks, calibrated=calibrated)
-        return False
-    store.keep_calibration(scope, found)
-    return True
-
-
-def _measure_pairs(
-    store: Store, scope: Scope, revisions: list[tuple[RevisionRef, int]], chunks: int
-) -> tuple[list[float], list[float]]:
-    """Return the cosines of neighbouring chunks, and of chunks that are far apart.
-
-    Places are spread evenly over the world and always the same. Two chunks that are half the world
-    apart are unrelated, unless the world is small.
-    """
-    places: list[tuple[RevisionRef, int]] = []
-    wanted = min(SAMPLES, chunks)
-    passed = 0
-    for ref, count in revisions:
-        while len(places) < wanted and len(places) * chunks // wanted < passed + count:
-            places.append((ref, len(places) * chunks // wanted - passed))
-        passed += count
-
-    def id_of(ref: RevisionRef, index: int) -> ChunkId:
-        world, generation = scope.world, scope.generation.number
-        return chunk_id(world, generation, ref.document, ref.revision, index)
-
-    pairs = [(id_of(ref, index), id_of(ref, index + 1)) for ref, index in places]
-    records = store.read_chunks(scope, [*dict.fromkeys(key for pair in pairs for key in pair)])
-    hashes = {key: record.recorded_hash for key, record in records.items() if record.is_intact()}
-    vectors = store.vectors(scope, [*set(hashes.values())])
-    known = {key: vectors[own] for key, own in hashes.items() if own in vectors}
-    neighbours = [
-        cosine(known[first], known[second])
-        for first, second in pairs
-        if first in known and second in known
-    ]
-    firsts = [first for first, _ in pairs if first in known]
-    half = len(firsts) // 2
-    strangers = [
-        cosine(known[first], known[second])
-        for first, second in zip(firsts, firsts[half:] + firsts[:half], strict=True)
-        if first != second
-    ]
-    return neighbours, strangers

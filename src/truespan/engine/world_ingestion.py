@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from truespan.engine.access import WorldAccess
 from truespan.engine.arguments import list_arguments
 from truespan.errors import InvalidArgument, NotAllowed, PromotionRefused
+from truespan.tables import member_of
 from truespan.types.job import Job
 from truespan.types.request import require_domain_key
 from truespan.types.scope import Scope, Verb
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from truespan.engine.generations import Generations
     from truespan.engine.ingestion import IngestJobs, OnPrune
     from truespan.extensions.crawl.watching import OnError, Watch
+    from truespan.extensions.quality.world import WorldEvaluation
     from truespan.ingest.plan import DryRun
     from truespan.ingest.report import IngestReport, Progress
     from truespan.ingest.requests import IngestRequest
@@ -50,6 +52,11 @@ class WorldIngestion:
     """The part of `World` that adds documents."""
 
     access: WorldAccess
+
+    @property
+    def evaluation(self) -> WorldEvaluation:
+        """The evaluation of the world: golden queries, comparisons, calibration."""
+        return member_of(self, "evaluation", "quality")()
 
     @overload
     def ingest(
@@ -142,11 +149,11 @@ class WorldIngestion:
         domain = domain_key or (own if isinstance(own, str) else None)
         queries = before = None
         if golden is not None:
-            from truespan.extensions.quality.world import WorldEvaluation
-
             # Refuses an invalid file before anything is ingested or built.
-            queries = WorldEvaluation(self.access).queries(golden)
-            before = self._generations.measure(queries, domain)
+            queries = self.evaluation.queries(golden)
+            if self.access.generations_scope() is not None:
+                current = self._generations.replaced(domain)
+                before = self.evaluation.run(queries, generation=current)
         ingestion = self._ingest_jobs(target.writable_scope())
         request = ingestion.request(paths, manifest, checked, sitemap)
         report = ingestion.run(request, jobs=jobs, on_progress=on_progress, on_prune=on_prune)

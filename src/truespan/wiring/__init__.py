@@ -163,7 +163,6 @@ def open_library(
             parser=parser,
             workers=workers,
             assets=assets,
-            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
@@ -385,14 +384,6 @@ def _uploads(folder: Path, settings: Settings) -> UploadFolder:
     max_bytes = settings.source_max_mib * MEBIBYTE
     path = folder / UPLOADS_FOLDER
     return UploadFolder(path, reserve=settings.disk_reserve, max_bytes=max_bytes)
-
-
-def read_golden(path: str) -> bytes:
-    """Return the bytes of a file of golden queries at any path."""
-    from truespan.files.jail import read_file
-    from truespan.types.source import display_path
-
-    return read_file(path, display_path(path), jailed=False, max_bytes=64 * MEBIBYTE)
 
 
 def _usage_key(folder: Path) -> UsageKey:

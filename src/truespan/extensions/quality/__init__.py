@@ -15,8 +15,7 @@ _HERE = "truespan.extensions.quality"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands, and `World.evaluation`."""
-    tables.commands += (
-        Commands("Quality", f"{_HERE}.commands", ("defaults", "usage", "evaluate", "calibrate")),
-    )
+    """Add the commands, the gate of golden queries, and `World.evaluation`."""
+    tables.commands += (Commands("Quality", f"{_HERE}.commands", ("evaluate", "calibrate")),)
+    tables.gates["golden"] = f"{_HERE}.world:ask_golden"
     tables.members["World.evaluation"] = f"{_HERE}.world:evaluation_of"

@@ -11,13 +11,14 @@ if its gain is larger than chance explains, given that the best of several was c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from math import ceil, floor, isfinite
+from math import ceil, isfinite
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.engine.calibration import MIN_AUC, auc_of, round_calibration
 from truespan.errors import InvalidArgument
 from truespan.extensions.quality.compare import SEED, largest_gain_test, leading
 from truespan.extensions.quality.evaluate import (
@@ -29,11 +30,10 @@ from truespan.extensions.quality.evaluate import (
     scored_hits,
 )
 from truespan.types.bundle import Notice
-from truespan.types.profile import Calibration, CalibrationOrigin, Distance, normalised, reaches
+from truespan.types.profile import Calibration, reaches
 
 KEEP_SHARE = 0.95
 PRECISION_SHARE = 0.9
-MIN_AUC = 0.6
 MIN_HITS = 20
 FEW_HITS = 10
 QUANTILES = 100
@@ -120,9 +120,11 @@ def calibrate(
     for name, share in (("keep", keep), ("precision", precision), ("min_auc", min_auc)):
         if not 0.0 < share <= 1.0:
             raise InvalidArgument(f"{name} must be above 0.0 and at most 1.0.")
+    hits = list(hits)
     curve = curve_of(hits)
-    relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
-    auc = auc_of(curve)
+    right, wrong = ([hit.score for hit in hits if hit.relevant is kind] for kind in (True, False))
+    relevant, irrelevant = len(right), len(wrong)
+    auc = auc_of(right, wrong) if right and wrong else None
     proposal, notes = None, ()
     if min(relevant, irrelevant) < min_hits or auc is None:
         message = (
@@ -191,26 +193,7 @@ def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
     return tuple(curve)
 
 
-def auc_of(curve: Sequence[CurvePoint]) -> float | None:
-    """Return the share of pairs in which the relevant hit scores higher, ties as half; or None."""
-    if not curve or not curve[-1].relevant or not curve[-1].irrelevant:
-        return None
-    wins = right = wrong = 0
-    for point in curve:
-        outscored = curve[-1].irrelevant - point.irrelevant
-        tied = point.irrelevant - wrong
-        # Doubled, so that half a tie is a whole number.
-        wins += (point.relevant - right) * (2 * outscored + tied)
-        right, wrong = point.relevant, point.irrelevant
-    return wins / (2 * right * wrong)
-
-
 UNRELATED_SHARE = 0.95
-TIGHTENING = 0.1
-"""Increase of thresholds for short queries, as a share of high minus low: 0.03 of 0.3."""
-GATE = 5 / 6
-"""Position of the similarity gate between low and high: 0.5 between 0.25 and 0.55."""
-_DECIMALS = 10_000
 
 
 class CalibrationReport(Struct, frozen=True):
@@ -254,7 +237,8 @@ def propose(
     if lasting is None or decided is None or decided.high is None:
         return None, (*passages.notes, *queries.notes)
     low = max(decided.low, lasting.floor)
-    found = round_calibration(lasting.floor, low, decided.high, distribution, measured_on)
+    far = distribution.quantile(UNRELATED_SHARE)
+    found = round_calibration(lasting.floor, low, decided.high, far, measured_on)
     if decided is queries.proposal:
         return found, ()
     message = (
@@ -262,76 +246,6 @@ def propose(
         "and are rather strict."
     )
     return found, (Notice("thresholds_by_passages", message),)
-
-
-def round_calibration(
-    least: float, low: float, high: float, distribution: Unrelated, measured_on: str
-) -> Calibration:
-    """Return a calibration from its three measured numbers, rounded consistently."""
-    return _round(least, low, high, distribution.quantile(UNRELATED_SHARE), measured_on)
-
-
-def _round(
-    least: float, low: float, high: float, unrelated_high: float, measured_on: str
-) -> Calibration:
-    def rounded(towards: Callable[[float], int], value: float) -> float:
-        return min(max(towards(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
-
-    low = rounded(floor, low)
-    high = max(rounded(ceil, high), low)
-    # Tightening and gate keep the proportions that the defaults of a decision have.
-    step = TIGHTENING * (high - low)
-    return Calibration(
-        calibrated_floor=rounded(floor, least),
-        threshold_low=low,
-        threshold_high=high,
-        short_query_threshold_low=rounded(ceil, low + step),
-        short_query_threshold_high=rounded(ceil, high + step),
-        # Rounded down: a gate at the high threshold would allow no hybrid answer.
-        min_similarity_for_hybrid=max(rounded(floor, low + GATE * (high - low)), low),
-        unrelated_high=rounded(ceil, unrelated_high),
-        measured_on=measured_on,
-    )
-
-
-# Without queries
-
-MIN_PAIRS = 20
-_FLOOR, _LOW, _HIGH, _UNRELATED = (0.19, 0.55), (0.21, 0.55), (0.34, 0.47), (0.12, 0.58)
-"""Intercept and slope of each number over the median cosine of unrelated chunks.
-
-Fitted on twelve variants of a model over three books with 188 questions, whose medians lie between
-0.0 and 0.65: the low threshold keeps 97 of 100 answerable questions, the high one half of them, and
-no residual exceeds 0.03. See docs/evaluation.md.
-"""
-
-
-def calibrate_from_pairs(
-    neighbours: Sequence[float],
-    strangers: Sequence[float],
-    chunks: int,
-    distance: Distance = Distance.COSINE,
-) -> Calibration | None:
-    """Return a calibration from the cosines of chunks, without any query.
-
-    `neighbours` are pairs of consecutive chunks, `strangers` pairs of distant chunks. None if there
-    are too few pairs, or if the model does not separate them.
-    """
-    if min(len(neighbours), len(strangers)) < MIN_PAIRS:
-        return None
-    hits = [ScoredHit(score, True) for score in neighbours]
-    hits += [ScoredHit(score, False) for score in strangers]
-    auc = auc_of(curve_of(hits))
-    if auc is None or auc < MIN_AUC:
-        return None
-    ascending = sorted(strangers)
-    middle = ascending[len(ascending) // 2]
-    least, low, high, unrelated_high = (
-        normalised(start + slope * middle, distance)
-        for start, slope in (_FLOOR, _LOW, _HIGH, _UNRELATED)
-    )
-    found = _round(least, low, high, unrelated_high, f"{len(hits)} pairs of chunks of the world")
-    return replace(found, origin=CalibrationOrigin.DOCUMENTS, chunks=chunks)
 
 
 WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

@@ -23,10 +23,10 @@ from truespan.extensions.quality.evaluate import (
     mean,
 )
 from truespan.types.bundle import Notice
+from truespan.types.document import ALLOWED_DROP, Verdict
 from truespan.types.request import check_share
 
 SEED = 20_260_101
-ALLOWED_DROP = 0.01
 EQUAL_WITHIN = 1e-9
 """Maximum difference that counts as rounding."""
 ROUNDS = 10_000
@@ -86,13 +86,6 @@ class Comparison(Struct, frozen=True):
 
     They cannot get worse, so only the new evaluation counts them.
     """
-
-
-class Verdict(Struct, frozen=True):
-    """Result of the gate: whether it passed, and all reasons against it."""
-
-    passed: bool
-    reasons: tuple[Notice, ...]
 
 
 def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from truespan.extensions.quality.calibrate import Curve
-from truespan.extensions.quality.compare import Comparison, Verdict
+from truespan.extensions.quality.compare import Comparison
 from truespan.extensions.quality.evaluate import Evaluation
+from truespan.types.document import Verdict
 
 
 class EvaluationReport(Struct, frozen=True):

@@ -8,8 +8,9 @@ from itertools import combinations
 
 from truespan.core.graphemes import shorten
 from truespan.extensions.quality.calibrate import CalibrationReport, Curve
-from truespan.extensions.quality.compare import Comparison, Verdict, leading
+from truespan.extensions.quality.compare import Comparison, leading
 from truespan.extensions.quality.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
+from truespan.types.document import Verdict
 
 QUERY_WIDTH = 40
 MOVERS = 10

@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
-from truespan.engine.access import WorldPart
+from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.answering import decide_query
+from truespan.engine.generations import Candidate
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, StoreDamaged, TruespanError
@@ -32,7 +33,7 @@ from truespan.extensions.quality.calibrate import (
     propose_weight,
     unrelated,
 )
-from truespan.extensions.quality.compare import ALLOWED_DROP, check_drop, compare, gate
+from truespan.extensions.quality.compare import check_drop, compare, gate, gate_generation
 from truespan.extensions.quality.evaluate import (
     NDCG_CUT,
     Evaluation,
@@ -49,11 +50,12 @@ from truespan.extensions.quality.golden import (
     parse_golden,
 )
 from truespan.extensions.quality.report import EvaluationReport, name_generation
+from truespan.files.jail import read_file
 from truespan.retrieval.pipeline import APPROXIMATE, require_world
 from truespan.retrieval.query import calibration_of, round_score
 from truespan.retrieval.search import search_documents
 from truespan.types.bundle import Notice
-from truespan.types.document import Document
+from truespan.types.document import ALLOWED_DROP, Document, Verdict
 from truespan.types.profile import Calibration
 from truespan.types.reading import MAX_PAGE_SENTENCES
 from truespan.types.request import (
@@ -66,6 +68,7 @@ from truespan.types.request import (
     check_whole,
 )
 from truespan.types.scope import MAX_GENERATION, GenerationSelector, Scope, Verb
+from truespan.types.source import display_path
 from truespan.types.vectors import similarity_of
 
 T = TypeVar("T")
@@ -73,6 +76,7 @@ T = TypeVar("T")
 Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 """Golden queries: a file's path, its bytes, or the queries themselves."""
 
+MAX_FILE_SIZE = 64 << 20
 PAUSES = (0.5, 2.0)
 """Seconds to wait before a query that failed with a retryable error is asked again."""
 SAMPLED_PASSAGES = 200
@@ -302,7 +306,8 @@ class WorldEvaluation(WorldPart, frozen=True):
             GoldenInvalid: The file has invalid lines; the error lists all of them.
         """
         if isinstance(golden, str | PurePath):
-            content = self._access.components.read_golden(str(golden))
+            path = str(golden)
+            content = read_file(path, display_path(path), jailed=False, max_bytes=MAX_FILE_SIZE)
             return tuple(parse_golden(PurePath(golden).name, content))
         if isinstance(golden, bytes):
             # A JSON line starts with a brace, an entry of a YAML list with a dash.
@@ -540,6 +545,20 @@ class WorldEvaluation(WorldPart, frozen=True):
 def evaluation_of(world: World) -> WorldEvaluation:
     """Return the evaluation of a world."""
     return WorldEvaluation(world.access)
+
+
+def ask_golden(access: WorldAccess, candidate: Candidate) -> Verdict | None:
+    """Ask golden queries of a generation, and of the one it replaces unless that was done before.
+
+    Returns None if there are no golden queries.
+    """
+    if candidate.golden is None:
+        return None
+    run, old = partial(WorldEvaluation(access).run, candidate.golden), candidate.before
+    if old is None and candidate.replaced != candidate.generation:
+        old = run(generation=candidate.replaced)
+    new = run(generation=candidate.generation)
+    return gate_generation(old, new, candidate.allowed_drop, min_hit_rate=candidate.min_hit_rate)
 
 
 def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
