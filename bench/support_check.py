@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from bench.report import Figure, Options, run, say
 from truespan.extensions.checks.support.check import Comparison, check_support
 from truespan.extensions.models.multilingual import MultilingualEmbedder
@@ -110,7 +112,7 @@ def _passages(subject: dict[str, list[str]]) -> tuple[Visible, ...]:
             text_hash=TextHash(""),
             tokens=0,
             score=0.7,
-            labels=labels,
+            **asdict(labels),
         )
         for number, text in enumerate(subject["passages"], 1)
     )

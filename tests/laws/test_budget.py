@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tests.laws.examples import examples
 from tests.promises import proves
@@ -52,7 +52,7 @@ def visible(
         text_hash=hash_text(text),
         tokens=tokens,
         score=score,
-        labels=LABELS,
+        **asdict(LABELS),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, hash_text
 from truespan.types.trust import Visible
@@ -39,6 +41,5 @@ def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
         "text_hash": hash_text(text),
         "tokens": len(text.split()),
         "score": 0.7,
-        "labels": LABELS,
     }
-    return Visible(**fields | changes)
+    return Visible(**asdict(LABELS) | fields | changes)

@@ -11,6 +11,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from tests.promises import proves
 from tests.support.worlds import ManualClock
@@ -54,7 +55,7 @@ def chunk(number: int, *, tokens: int = 1, score: float = 0.5) -> Visible:
         text_hash=hash_text(text),
         tokens=tokens,
         score=score,
-        labels=LABELS,
+        **asdict(LABELS),
     )
 
 

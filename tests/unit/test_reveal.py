@@ -70,7 +70,7 @@ def test_reader_sees_no_label_that_comes_from_unread_text():
 
     def labels(book: DocumentLabel, scope: Scope) -> tuple[object, object]:
         [part] = reveal(replace(FOUND, document=book), scope)
-        return part.labels.language, part.labels.metadata
+        return part.language, part.metadata
 
     assert labels(detected, reader) == (None, None)
     assert labels(declared, reader) == ("de", None)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from bench.support_check import check, rates_of, read_cases
+from msgspec.structs import asdict
 
 from tests.promises import proves
 from tests.support.rows import each_row
@@ -50,7 +51,7 @@ def passage(text: str, *, title: str = "", number: int = 1) -> Visible:
         text_hash=TextHash(""),
         tokens=0,
         score=0.7,
-        labels=labels,
+        **asdict(labels),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from truespan.core.records import copy_fields
 from truespan.types.answer import Citation
 from truespan.types.bundle import Notice
 from truespan.types.trust import Visible
@@ -73,23 +74,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
     if not 1 <= number <= len(sources):
         return Citation(number)
     source = sources[number - 1]
-    return Citation(
-        number=number,
-        document=source.document,
-        source=source.source,
-        title=source.title,
-        chapter=source.chapter,
-        section=source.section,
-        page=source.page,
-        location=source.location,
-        first_sid=source.first_sid,
-        last_sid=source.last_sid,
-        chunk_id=source.chunk_id,
-        source_url=source.labels.source_url,
-        path=source.labels.path,
-        best_sentence=source.best_sentence,
-        other_places=source.other_places,
-    )
+    return copy_fields(Citation, source, number=number)
 
 
 def citation_numbers(group: str, known: int) -> Iterable[int]:

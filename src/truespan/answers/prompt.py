@@ -242,7 +242,7 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]], *, tables: bool) ->
     place += shorten(best, 2 * _MAX_LABEL_LENGTH)
     pieces = [source.text[start:end] for start, end in spans]
     text = f"\n{_LEFT_OUT}\n".join(map(format_tables, pieces) if tables else pieces)
-    origin = " ".join(source.labels.source_url.split())[:_MAX_SOURCE_LENGTH]
+    origin = " ".join(source.source_url.split())[:_MAX_SOURCE_LENGTH]
     if source.other_places:
         others = name_sources(place.source_url for place in source.other_places)
         origin += f"\nAlso in: {others[:_MAX_SOURCE_LENGTH]}"

@@ -294,7 +294,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
             if source.other_places
             else ""
         )
-        at = escape_label(f"{place} ({source.labels.source_url}{others})")
+        at = escape_label(f"{place} ({source.source_url}{others})")
         paragraphs.append(f"[{number}] {at}")
     return "\n\n".join(paragraphs)
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import floor
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from truespan.answers.citations import GROUP, citation, find_citations
 from truespan.answers.decide import choose_weighed, count_words, decide
 from truespan.answers.prompt import grounded_messages, rank, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
+from truespan.core.records import copy_fields
 from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.extensions.checks.support.check import Comparison, check_support
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -355,25 +356,17 @@ def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[Retrieve
 
 def _note(chunk: Visible, verdict: WhyNot) -> RetrievedNote:
     figure = chunk.figure
-    return RetrievedNote(
-        chunk_id=chunk.chunk_id,
+    return copy_fields(
+        RetrievedNote,
+        chunk,
         similarity=round_score(chunk.score),
-        document=chunk.document,
-        source=chunk.source,
-        chapter=chunk.chapter,
-        section=chunk.section,
-        page=chunk.page,
-        location=chunk.location,
         chunk_type=chunk.kind,
         text=preview(chunk.text),
         verdict=verdict,
-        rerank=chunk.rerank,
         figure_id=figure.figure_id if figure else None,
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=chunk.parent_id,
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
-        other_places=chunk.other_places,
-        **asdict(chunk.labels),
     )
 
 

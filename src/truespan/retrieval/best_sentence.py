@@ -37,7 +37,9 @@ from truespan.words.searched import SearchedWords
 
 def spoken_in(part: Visible) -> str:
     """Return the language of a passage: of its counted words, otherwise of its text."""
-    return part.language or find_language_again(part.text, part.labels.language or DEFAULT_LANGUAGE)
+    return part.compared_language or find_language_again(
+        part.text, part.language or DEFAULT_LANGUAGE
+    )
 
 
 def choose_sentence(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
 
+from truespan.core.records import copy_fields
 from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
@@ -364,15 +364,13 @@ def assemble(
 
 
 def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:
-    labels = part.labels
     # The contract requires a URL, and a path is none.
-    is_path = contract and labels.source_url == labels.path
-    return RetrievedChunk(
+    is_path = contract and part.source_url == part.path
+    return copy_fields(
+        RetrievedChunk,
+        part,
         content=part.text,
-        source_url=labels.address if is_path else labels.source_url,
-        chapter=part.chapter,
-        section=part.section,
-        chunk_id=part.chunk_id,
+        source_url=part.address if is_path else part.source_url,
         relevance_score=round_score(part.score),
         token_count=part.tokens,
     )
@@ -385,48 +383,24 @@ def _source_notes(
 
 
 def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> SourceNote:
-    return SourceNote(
-        chunk_id=part.chunk_id,
-        document=part.document,
-        source=part.source,
-        title=part.title,
-        first_sid=part.first_sid,
-        last_sid=part.last_sid,
-        start=part.start,
-        end=part.end,
-        text_hash=part.text_hash,
+    return copy_fields(
+        SourceNote,
+        part,
         profile=scope.profile.id,
         generation=scope.generation.number,
-        revision=part.revision,
-        page=part.page,
-        location=part.location,
-        fused=part.fused,
-        rerank=part.rerank,
         chunk_type=part.kind,
-        match=part.match,
-        best_sentence=part.best_sentence,
-        other_places=part.other_places,
         text_language=language_of_passage(part, contract=defaults.contract_fields),
-        **asdict(part.labels),
     )
 
 
 def _figure_note(part: Visible) -> FigureNote:
     mark = part.figure or FigureMark("", None, None)
-    return FigureNote(
-        chunk_id=part.chunk_id,
-        figure_id=mark.figure_id,
-        image_ref=mark.image_ref,
+    return copy_fields(
+        FigureNote,
+        part,
+        mark,
         parent_chunk_id=part.parent_id,
         parent_chunk_local_index=mark.parent.index if mark.parent else None,
         description=part.text,
-        document=part.document,
-        source=part.source,
-        title=part.title,
-        chapter=part.chapter,
-        section=part.section,
-        page=part.page,
-        location=part.location,
         relevance_score=round_score(part.score),
-        **asdict(part.labels),
     )

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.text.tables import BAR, added_tokens, format_tables
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind
@@ -174,22 +175,7 @@ def count_rendered(part: Visible, *, tables: bool) -> int:
 
 def place_of(part: Visible) -> OtherPlace:
     """Return the place of a passage, to be added to another one with the same text."""
-    return OtherPlace(
-        chunk_id=part.chunk_id,
-        document=part.document,
-        source=part.source,
-        title=part.title,
-        chapter=part.chapter,
-        section=part.section,
-        first_sid=part.first_sid,
-        last_sid=part.last_sid,
-        start=part.start,
-        end=part.end,
-        source_url=part.labels.source_url,
-        path=part.labels.path,
-        page=part.page,
-        location=part.location,
-    )
+    return copy_fields(OtherPlace, part)
 
 
 def add_place(part: Visible, copy: Visible) -> Visible:

@@ -320,7 +320,7 @@ def _name_near_misses(ranked: Sequence[Verified], scope: Scope) -> tuple[NearMis
     return tuple(
         NearMiss(
             *(part.chunk_id, round_score(part.score), part.source, part.chapter),
-            part.labels.path,
+            part.path,
         )
         for part in visible[:MAX_NEAR_MISSES]
     )

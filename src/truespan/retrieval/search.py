@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.background import LAST_RANK, background_of
@@ -244,7 +245,7 @@ class AnswerAttempt(Attempt):
         profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
         parts = (*closest, *self.chunks)
         languages = {
-            part.chunk_id: part.language or language or part.labels.language for part in parts
+            part.chunk_id: part.compared_language or language or part.language for part in parts
         }
         spoken = {chunk_id: own for chunk_id, own in languages.items() if own}
         crossed = frozenset(
@@ -601,43 +602,25 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
     """Return the part of a chunk to show: the chunk, one sentence, or the chunk with neighbours."""
     chunk, document = found.chunk, found.document
     figure = chunk.figure
-    return Passage(
-        chunk_id=chunk.chunk_id,
+    return copy_fields(
+        Passage,
+        part,
+        document,
         score=round_score(part.score),
-        document=document.number,
-        doc_id=document.doc_id,
-        source=document.name,
-        title=document.title,
-        chapter=part.chapter,
-        section=part.section,
-        index=chunk.index,
-        start=part.start,
-        end=part.end,
-        first_sid=part.first_sid,
-        last_sid=part.last_sid,
         chunk_type=chunk.kind,
-        text=part.text,
         # Text before a chunk may be outside of the requested chapter or section.
         overlap_text="" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
         token_count=part.tokens,
         receipt=Receipt(
             part.text_hash, scope.profile.id, scope.generation.number, document.revision
         ),
-        page=part.page,
-        location=part.location,
         figure_id=figure.figure_id if figure else None,
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=parent_id(found, scope) if figure else None,
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
-        fused=found.fused,
-        rerank=part.rerank,
-        match=part.match,
-        best_sentence=part.best_sentence,
-        other_places=part.other_places,
         text_language=language_of_passage(part, contract=contract),
         content=part.text if contract else UNSET,
         start_char=part.start if contract else UNSET,
         end_char=part.end if contract else UNSET,
         space_id=scope.world if contract else UNSET,
-        **asdict(part.labels),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.protocols import VectorIndex
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.query import SCORE_DECIMALS
@@ -150,32 +151,20 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
     # As `NamedPlace.of` does.
     chapter = chunk.chapter or title
     section = chunk.section or chapter
-    whole = Visible(
+    whole = copy_fields(
+        Visible,
+        labels_of(scope.world, document, for_reader=position is not None),
+        chunk,
+        found,
         chunk_id=identity,
         document=document.number,
         source=document.name,
         title=title,
         revision=revision,
-        index=chunk.index,
-        start=chunk.start,
-        end=chunk.end,
-        first_sid=chunk.first_sid,
-        last_sid=chunk.last_sid,
         chapter=chapter,
         section=section,
-        kind=chunk.kind,
-        text=found.text,
-        text_hash=chunk.text_hash,
-        tokens=chunk.tokens,
-        score=found.score,
-        labels=labels_of(scope.world, document, for_reader=position is not None),
-        page=chunk.page,
-        location=chunk.location,
-        figure=chunk.figure,
+        compared_language=found.language,
         parent_id=parent_identity,
-        fused=found.fused,
-        language=found.language,
-        sentence_ends=chunk.sentence_ends,
     )
     if not scope.names_place:
         return [whole]
@@ -190,7 +179,7 @@ def language_of_passage(part: Visible, *, contract: bool) -> str | None:
     A search by similarity compares no words, so its passages come without a language. In a world
     with the contract's defaults they stay without.
     """
-    document, found = part.labels.language, part.language
+    document, found = part.language, part.compared_language
     if found is None and document is not None and not contract:
         from truespan.retrieval.chunk_language import find_language_again
 

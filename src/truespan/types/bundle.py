@@ -5,15 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import UNSET, Struct, UnsetType, field
-from msgspec.structs import asdict
 
+from truespan.core.records import copy_fields
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.note import FoundNote
 from truespan.types.origin import Result
 from truespan.types.request import Defaults, Mode
-from truespan.types.text import SentencePlace
-from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
+from truespan.types.trust import FoundText
 
 
 class Receipt(Struct, frozen=True):
@@ -25,47 +24,25 @@ class Receipt(Struct, frozen=True):
     revision: int
 
 
-class Passage(SourceLabels, frozen=True):
+class Passage(FoundText, frozen=True, kw_only=True):
     """A verified result of a search with all fields."""
 
-    chunk_id: ChunkId
     score: float
-    document: int
     doc_id: str
-    source: str
-    title: str
     chapter: str
     section: str
     index: int
-    start: int
-    end: int
-    first_sid: int
-    last_sid: int
     chunk_type: ChunkKind
     text: str
     overlap_text: str
     token_count: int
     receipt: Receipt
-    page: int | None = None
-    location: str | None = None
-    """Pages, slides, lines, cells or rows of the text, such as `pages 3-4` or `A5:F9`."""
     figure_id: str | None = None
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
-    fused: FusedScore | None = None
-    """Scores of a blended search; `score` is always the similarity."""
-    rerank: RerankScore | None = None
-    """Score and ranks from a reranker; None if it was not reranked."""
-    match: Match | None = None
-    """Matching sentence and words; None unless requested."""
-    best_sentence: SentencePlace | None = None
-    """Place of the best matching sentence; None if no more exact than the place of the passage."""
     text_language: str | None = None
     """Language of the text itself, if `language` is another."""
-    other_places: tuple[OtherPlace, ...] = ()
-    """Other places of the same text in scope. In `contract` worlds, each place is a separate
-    result."""
     content: str | UnsetType = UNSET
     """Same as `text`. Set in `contract` worlds only, like the fields below."""
     start_char: int | UnsetType = field(default=UNSET, name="startChar")
@@ -197,35 +174,19 @@ class RetrievedChunk(Struct, frozen=True):
     token_count: int
 
 
-class SourceNote(SourceLabels, frozen=True):
+class SourceNote(FoundText, frozen=True, kw_only=True):
     """Place and verification of a retrieved chunk; one for each chunk, in order.
 
     `revision` is None for a reader: a change count would reveal something about unread text.
     """
 
-    chunk_id: ChunkId
-    document: int
-    source: str
-    title: str
-    first_sid: int
-    last_sid: int
-    start: int
-    end: int
     text_hash: TextHash
     profile: str
     generation: int
     revision: int | None
-    page: int | None = None
-    location: str | None = None
-    """Pages, slides, lines, cells or rows of the text, such as `pages 3-4` or `A5:F9`."""
-    fused: FusedScore | None = None
-    rerank: RerankScore | None = None
     chunk_type: ChunkKind = ChunkKind.TEXT
-    match: Match | None = None
-    best_sentence: SentencePlace | None = None
     text_language: str | None = None
     """Language of the text itself, if `language` is another."""
-    other_places: tuple[OtherPlace, ...] = ()
 
 
 class ContextPassage(SourceNote, frozen=True, kw_only=True):
@@ -334,13 +295,8 @@ class ContextBundle(Result, frozen=True):
     def passages(self) -> tuple[ContextPassage, ...]:
         """`retrieved_chunks`, each with its note of `metadata.sources`."""
         return tuple(
-            ContextPassage(
-                text=chunk.content,
-                score=chunk.relevance_score,
-                chapter=chunk.chapter,
-                section=chunk.section,
-                token_count=chunk.token_count,
-                **asdict(note),
+            copy_fields(
+                ContextPassage, note, chunk, text=chunk.content, score=chunk.relevance_score
             )
             for chunk, note in zip(self.retrieved_chunks, self.metadata.sources, strict=True)
         )

@@ -101,22 +101,41 @@ class OtherPlace(Struct, frozen=True):
     location: str | None = None
 
 
-class Visible(Struct, frozen=True):
-    """The part of a verified chunk that the caller may see and requested.
-
-    Only a `Visible` can be packed into a bundle. `revision` is None if a reader must not see it.
-    """
+class FoundText(SourceLabels, frozen=True, kw_only=True):
+    """A found text: its place, the labels of its document, and how it was found."""
 
     chunk_id: ChunkId
     document: int
     source: str
     title: str
-    revision: int | None
-    index: int
-    start: int
-    end: int
     first_sid: int
     last_sid: int
+    start: int
+    end: int
+    page: int | None = None
+    location: str | None = None
+    """Pages, slides, lines, cells or rows of the text, such as `pages 3-4` or `A5:F9`."""
+    fused: FusedScore | None = None
+    """Scores of a blended search."""
+    rerank: RerankScore | None = None
+    """Score and ranks from a reranker; None if it was not reranked."""
+    match: Match | None = None
+    """Matching sentence and words; None unless requested."""
+    best_sentence: SentencePlace | None = None
+    """Place of the best matching sentence; None if no more exact than the place of the passage."""
+    other_places: tuple[OtherPlace, ...] = ()
+    """Other places of the same text that the caller may see and requested; empty in `contract`
+    worlds, where each place is a separate result."""
+
+
+class Visible(FoundText, frozen=True, kw_only=True):
+    """The part of a verified chunk that the caller may see and requested.
+
+    Only a `Visible` can be packed into a bundle. `revision` is None if a reader must not see it.
+    """
+
+    revision: int | None
+    index: int
     chapter: str
     section: str
     kind: ChunkKind
@@ -124,28 +143,15 @@ class Visible(Struct, frozen=True):
     text_hash: TextHash
     tokens: int
     score: float
-    labels: SourceLabels
-    page: int | None = None
-    location: str | None = None
-    """Label of the pages, slides, lines, cells or rows of the text."""
     figure: FigureMark | None = None
     parent_id: ChunkId | None = None
     """For a figure, the id of the chunk around it, as the caller knows it."""
-    fused: FusedScore | None = None
-    rerank: RerankScore | None = None
-    """Score from a reranker; None before reranking."""
-    match: Match | None = None
-    """Matching sentence and words, if requested."""
     embedded_hash: TextHash | None = None
     """Hash of the whole chunk, which the vector refers to, if only a part is visible."""
-    language: str | None = None
+    compared_language: str | None = None
     """Language in which the words of the text were compared; None if they were not."""
     sentence_ends: bytes = b""
     """Packed sentence ends in the text, as in the chunk row; empty if unknown, as for a part."""
-    best_sentence: SentencePlace | None = None
-    """Place of the best matching sentence; None if no more exact than the place of the passage."""
-    other_places: tuple[OtherPlace, ...] = ()
-    """Other places of the same text that the caller may see and requested."""
 
 
 class FailureKind(StrEnum):

@@ -8,6 +8,7 @@ from math import inf
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.errors import DocumentNotFound
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
@@ -441,25 +442,17 @@ def _without_vector(verified: Sequence[Verified]) -> list[VerificationFailure]:
 
 def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:
     chapter = chunk.chapter or position.title
-    return Visible(
+    return copy_fields(
+        Visible,
+        labels_of(scope.world, position.label, for_reader=True),
+        chunk,
         chunk_id=visible_chunk_id(scope, position.document, chunk),
         document=position.document,
         source=position.name,
         title=position.title,
         revision=None,
-        index=chunk.index,
-        start=chunk.start,
-        end=chunk.end,
-        first_sid=chunk.first_sid,
-        last_sid=chunk.last_sid,
         chapter=chapter,
         section=chunk.section or chapter,
         kind=ChunkKind.TEXT,
-        text=chunk.text,
-        text_hash=chunk.text_hash,
-        tokens=chunk.tokens,
         score=score,
-        labels=labels_of(scope.world, position.label, for_reader=True),
-        page=chunk.page,
-        location=chunk.location,
     )

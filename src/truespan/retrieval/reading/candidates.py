@@ -308,7 +308,9 @@ class FusedBookSearch(Struct):
         seen = self._reveal(candidates)
         for one in candidates:
             language = self.counted.language_of(one.key)
-            yield from (replace(part, fused=one.fused, language=language) for part in seen[one.key])
+            yield from (
+                replace(part, fused=one.fused, compared_language=language) for part in seen[one.key]
+            )
 
     def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
         """Return the visible part of each candidate; candidates that fail are left out."""

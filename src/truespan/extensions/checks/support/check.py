@@ -191,7 +191,7 @@ class _Checker(Struct):
 
     def add(self, number: int, source: Visible) -> None:
         """Add a passage."""
-        labels = (source.title, source.chapter, source.section, source.labels.source_url)
+        labels = (source.title, source.chapter, source.section, source.source_url)
         headings = dict.fromkeys((*labels, source.location or ""))
         heading = "\n".join(headings)
         tables = find_cells(source.text, self.vocabulary.labels)

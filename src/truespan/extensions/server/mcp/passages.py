@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
+from truespan.core.records import copy_fields
 from truespan.retrieval.repeats import EqualTexts
 from truespan.text.tables import format_tables
 from truespan.types.bundle import ContextBundle, Passage, SearchResult, SourceNote
@@ -61,16 +62,11 @@ def passages_of_search(result: SearchResult) -> list[TextPassage]:
 
 
 def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassage:
-    return TextPassage(
-        document=found.document,
-        title=found.title,
+    return copy_fields(
+        TextPassage,
+        found,
         source=found.path,
         chapters=(chapter,),
-        location=found.location,
-        first_sid=found.first_sid,
-        last_sid=found.last_sid,
-        start=found.start,
-        end=found.end,
         text=text,
         best=name_best(chapter, None, found.location, found.best_sentence),
         also_in=tuple(other.source_url for other in found.other_places),
