@@ -15,7 +15,7 @@ TORCH := .venv-torch
 DOCS := .venv-docs
 
 .PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-chat-client test-ocr test-torch programs chromium axe openai typescript lint format types \
-	bench bench-flame bench-growth prove prove-worlds prove-reading prove-indexes prove-laws fuzz fuzz-http growth soak guards promises reference pictures docs docs-serve package lock clean
+	bench bench-flame bench-growth prove prove-worlds prove-reading prove-indexes prove-laws fuzz fuzz-http growth soak guards promises reference pictures docs docs-serve package lock clean border
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -227,6 +227,9 @@ fuzz: $(VENV)/.dev ## parse randomly changed documents; MINUTES, SEED
 fuzz-http: MINUTES = 5
 fuzz-http: $(VENV)/.dev ## test a running server against its OpenAPI document; MINUTES, SEED
 	$(BIN)/python -m tools.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
+
+border: $(VENV)/.dev ## delete extensions from a copy and see that the engine works without them
+	$(BIN)/python -m tools.border
 
 growth: $(VENV)/.dev ## how the cost of every call grows with what a caller chooses (minutes); PARTS
 	$(BIN)/python -m tools.growth $(PARTS:%=--only %)

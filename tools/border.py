@@ -1,0 +1,100 @@
+"""Delete extensions from a copy of the source and see whether the engine still does its work.
+
+    python -m tools.border              the README's path with each extension deleted, then the fast
+                                        tests of the engine with all of them deleted
+    python -m tools.border server proof the path with these deleted, one at a time
+
+`make border` runs it. The path is the README's: help, a library, a book, a search, passages, a
+reader and an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "truespan"
+PATH_SECONDS = 120
+TEST_SECONDS = 600
+
+
+def find_extensions() -> list[str]:
+    """Return the names of the project's own extensions."""
+    return sorted(folder.parent.name for folder in (SOURCE / "extensions").glob("*/__init__.py"))
+
+
+def copy_without(names: list[str], folder: Path) -> None:
+    """Copy the package into a folder, without the named extensions."""
+
+    def leave_out(directory: str, entries: list[str]) -> set[str]:
+        dropped = names if Path(directory) == SOURCE / "extensions" else []
+        return {"__pycache__", *dropped}.intersection(entries)
+
+    shutil.copytree(SOURCE, folder / "truespan", ignore=leave_out)
+
+
+def run_without(names: list[str], command: list[str], seconds: int) -> bool:
+    """Run a Python command on a copy without extensions, and return whether it succeeded."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy_without(names, Path(folder))
+        environment = {**os.environ, "PYTHONPATH": folder, "HOME": folder}
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT, env=environment, timeout=seconds, text=True, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    print(done.stdout[-6000:] if done.returncode else done.stdout.splitlines()[-1], flush=True)
+    return done.returncode == 0
+
+
+PATH = """
+import tempfile
+from pathlib import Path
+import truespan
+from truespan.cli import run
+
+assert Path(truespan.__file__).is_relative_to(Path.home()), truespan.__file__
+book = "examples/the-glass-ferry.md"
+question = "Which hook at the inn holds the spare key?"
+with tempfile.TemporaryDirectory() as folder:
+    with truespan.open(f"{folder}/library", create=True) as library:
+        world = library.world("mysteries", create=True)
+        world.ingest(book, kind="book", title="The Glass Ferry")
+        assert world.search(question, top_k=1).passages
+        assert world.retrieve(question).context
+        assert "hook seven" in world.answer(question).answer
+        reader = world.reader("ada")
+        reader.set_position("the-glass-ferry.md", through_chapter="Chapter Two")
+        assert reader.retrieve("Who killed Mr. Vayle?", top_k=2).context
+    assert run(["--help"]) == 0
+    assert run(["ask", "-L", f"{folder}/library", question]) == 0
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Check the border, and return the exit code."""
+    extensions = find_extensions()
+    failed = []
+    for name in arguments or extensions:
+        print(f"without {name}: ", end="", flush=True)
+        if not run_without([name], ["-c", PATH], PATH_SECONDS):
+            failed.append(name)
+    if not arguments:
+        print("without any: ", end="", flush=True)
+        tests = ["-m", "pytest", "-n", "auto", "--fast", "--engine-only"]
+        if not run_without(extensions, ["-c", PATH], PATH_SECONDS) or not run_without(
+            extensions, tests, TEST_SECONDS
+        ):
+            failed.append("all of them")
+    if failed:
+        print(f"the engine does not work without: {', '.join(failed)}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
