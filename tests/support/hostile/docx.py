@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from tests.support.hostile.parts import DOCX, HEAD, NAMESPACES, body, docx, paragraph, relations
-from tests.support.hostile.registry import Trap, add, hostile
+from tests.support.hostile.registry import Trap, add, hostile, hostile_files
 from tests.support.hostile.xml_attacks import ALL, FEW, Attack
 
 Made = tuple[str, bytes]
@@ -59,19 +59,14 @@ def styled(content: str, name: str = "A") -> Made:
     return with_body(text, **{"word/styles.xml": styles(content)})
 
 
-@hostile
-def style_based_on_itself(trap: Trap) -> Made:
-    return styled(style("A", "A"))
-
-
-@hostile
-def styles_in_a_circle(trap: Trap) -> Made:
-    return styled(style("A", "B") + style("B", "C") + style("C", "A"))
-
-
-@hostile
-def styles_in_a_long_chain(trap: Trap) -> Made:
-    return styled("".join(style(f"A{n}", f"A{n + 1}") for n in range(20_000)), "A0")
+hostile_files(
+    "docx",
+    style_based_on_itself=lambda trap: styled(style("A", "A")),
+    styles_in_a_circle=lambda trap: styled(style("A", "B") + style("B", "C") + style("C", "A")),
+    styles_in_a_long_chain=lambda trap: styled(
+        "".join(style(f"A{n}", f"A{n + 1}") for n in range(20_000)), "A0"
+    ),
+)
 
 
 @hostile
@@ -128,21 +123,18 @@ def a_list_that_counts_in_letters(trap: Trap) -> Made:
     return with_body(paragraph("Item", item) * 50, **{"word/numbering.xml": far})
 
 
-@hostile
-def relations_that_point_at_themselves(trap: Trap) -> Made:
-    return with_relations(
+hostile_files(
+    "docx",
+    relations_that_point_at_themselves=lambda trap: with_relations(
         picture("rId1"),
         ("rId1", "image", "document.xml", ""),
         ("rId2", "footnotes", "document.xml", ""),
         ("rId3", "styles", "_rels/document.xml.rels", ""),
-    )
-
-
-@hostile
-def relations_of_one_name(trap: Trap) -> Made:
-    return with_relations(
+    ),
+    relations_of_one_name=lambda trap: with_relations(
         picture("rId1"), *(("rId1", "image", f"media/{n}.png", "") for n in range(5000))
-    )
+    ),
+)
 
 
 @hostile
@@ -244,19 +236,16 @@ def nested(before: str, after: str, depth: int) -> Made:
     return with_body(paragraph("Before.") + before * depth + paragraph("Deep.") + after * depth)
 
 
-@hostile
-def tables_in_tables(trap: Trap) -> Made:
-    return nested("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 80)
-
-
-@hostile
-def tables_in_very_many_tables(trap: Trap) -> Made:
-    return nested("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 5000)
-
-
-@hostile
-def content_controls_in_controls(trap: Trap) -> Made:
-    return nested("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", 120)
+hostile_files(
+    "docx",
+    tables_in_tables=lambda trap: nested("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 80),
+    tables_in_very_many_tables=lambda trap: nested(
+        "<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 5000
+    ),
+    content_controls_in_controls=lambda trap: nested(
+        "<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", 120
+    ),
+)
 
 
 @hostile
@@ -306,14 +295,15 @@ def one_note_very_often(trap: Trap) -> Made:
     return with_body(paragraph("Text.") + reference * 20_000, **{"word/footnotes.xml": note})
 
 
-@hostile
-def tabs_and_breaks_without_end(trap: Trap) -> Made:
-    return with_body(f"<w:p><w:r><w:t>Text.</w:t>{'<w:tab/><w:br/><w:cr/>' * 100_000}</w:r></w:p>")
-
-
-@hostile
-def a_run_for_each_letter(trap: Trap) -> Made:
-    return with_body(f"<w:p>{'<w:r><w:t>a</w:t></w:r>' * 50_000}</w:p>")
+hostile_files(
+    "docx",
+    tabs_and_breaks_without_end=lambda trap: with_body(
+        f"<w:p><w:r><w:t>Text.</w:t>{'<w:tab/><w:br/><w:cr/>' * 100_000}</w:r></w:p>"
+    ),
+    a_run_for_each_letter=lambda trap: with_body(
+        f"<w:p>{'<w:r><w:t>a</w:t></w:r>' * 50_000}</w:p>"
+    ),
+)
 
 
 @hostile
@@ -333,21 +323,18 @@ def main_part_elsewhere(trap: Trap) -> Made:
     return "a.docx", docx({"_rels/.rels": start})
 
 
-@hostile
-def main_part_on_the_network(trap: Trap) -> Made:
-    return "a.docx", docx(
-        {"_rels/.rels": relations(("rId1", "officeDocument", trap.url, "External"))}
-    )
-
-
-@hostile
-def with_macros(trap: Trap) -> Made:
-    return "a.docm", docx({"word/vbaProject.bin": b"\xd0\xcf\x11\xe0" + bytes(2000)})
-
-
-@hostile
-def a_book_inside(trap: Trap) -> Made:
-    return "a.docx", docx({"META-INF/container.xml": "<container/>"})
+hostile_files(
+    "docx",
+    main_part_on_the_network=lambda trap: (
+        "a.docx",
+        docx({"_rels/.rels": relations(("rId1", "officeDocument", trap.url, "External"))}),
+    ),
+    with_macros=lambda trap: (
+        "a.docm",
+        docx({"word/vbaProject.bin": b"\xd0\xcf\x11\xe0" + bytes(2000)}),
+    ),
+    a_book_inside=lambda trap: ("a.docx", docx({"META-INF/container.xml": "<container/>"})),
+)
 
 
 def _add_attack(part: str, attack: Attack) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.hostile.docx import png
 from tests.support.hostile.parts import EPUB, HEAD, epub, epub_parts
-from tests.support.hostile.registry import Trap, add, hostile
+from tests.support.hostile.registry import Trap, add, hostile, hostile_files
 from tests.support.hostile.xml_attacks import ALL, FEW, Attack
 from tests.support.hostile.zip_maker import archive, member, members_of
 
@@ -44,19 +44,18 @@ def container(*paths: str) -> str:
     return f'{HEAD}<container xmlns="{space}"><rootfiles>{files}</rootfiles></container>'
 
 
-@hostile
-def spine_of_the_package_itself(trap: Trap) -> Made:
-    return with_package(item("c1", "content.opf"), '<itemref idref="c1"/>')
-
-
-@hostile
-def spine_of_nothing(trap: Trap) -> Made:
-    return with_package("", '<itemref idref="c1"/><itemref/><itemref idref=""/>')
-
-
-@hostile
-def chapters_that_are_missing(trap: Trap) -> Made:
-    return with_package(item("c1", "no.xhtml"), '<itemref idref="c1"/>')
+hostile_files(
+    "epub",
+    spine_of_the_package_itself=lambda trap: with_package(
+        item("c1", "content.opf"), '<itemref idref="c1"/>'
+    ),
+    spine_of_nothing=lambda trap: with_package(
+        "", '<itemref idref="c1"/><itemref/><itemref idref=""/>'
+    ),
+    chapters_that_are_missing=lambda trap: with_package(
+        item("c1", "no.xhtml"), '<itemref idref="c1"/>'
+    ),
+)
 
 
 @hostile
@@ -115,19 +114,21 @@ def container_that_leads_out(trap: Trap) -> Made:
     return "a.epub", epub({"META-INF/container.xml": container(*paths)})
 
 
-@hostile
-def container_without_a_package(trap: Trap) -> Made:
-    return "a.epub", epub({"META-INF/container.xml": container()})
-
-
-@hostile
-def container_of_very_many_packages(trap: Trap) -> Made:
-    return "a.epub", epub({"META-INF/container.xml": container(*[OPF] * 50_000)})
-
-
-@hostile
-def container_of_itself(trap: Trap) -> Made:
-    return "a.epub", epub({"META-INF/container.xml": container("META-INF/container.xml")})
+hostile_files(
+    "epub",
+    container_without_a_package=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container()}),
+    ),
+    container_of_very_many_packages=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container(*[OPF] * 50_000)}),
+    ),
+    container_of_itself=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container("META-INF/container.xml")}),
+    ),
+)
 
 
 def nested_list(depth: int) -> str:
@@ -135,14 +136,14 @@ def nested_list(depth: int) -> str:
     return EPUB["OEBPS/nav.xhtml"].replace("</nav>", before + "</li></ol>" * depth + "</nav>")
 
 
-@hostile
-def contents_in_contents(trap: Trap) -> Made:
-    return "a.epub", epub({"OEBPS/nav.xhtml": nested_list(100)})
-
-
-@hostile
-def contents_in_very_many_contents(trap: Trap) -> Made:
-    return "a.epub", epub({"OEBPS/nav.xhtml": nested_list(10_000)})
+hostile_files(
+    "epub",
+    contents_in_contents=lambda trap: ("a.epub", epub({"OEBPS/nav.xhtml": nested_list(100)})),
+    contents_in_very_many_contents=lambda trap: (
+        "a.epub",
+        epub({"OEBPS/nav.xhtml": nested_list(10_000)}),
+    ),
+)
 
 
 @hostile
@@ -229,19 +230,15 @@ def with_a_packed_mark(trap: Trap) -> Made:
     return "a.epub", archive([member("mimetype", parts.pop("mimetype")), *members_of(parts)])
 
 
-@hostile
-def with_a_wrong_mark(trap: Trap) -> Made:
-    return "a.epub", epub({"mimetype": "application/zip"})
-
-
-@hostile
-def called_a_document(trap: Trap) -> Made:
-    return "a.docx", epub()
-
-
-@hostile
-def chapters_that_are_nothing(trap: Trap) -> Made:
-    return "a.epub", epub({CHAPTER: page("").replace("Text.", " \u200b\ufeff ")})
+hostile_files(
+    "epub",
+    with_a_wrong_mark=lambda trap: ("a.epub", epub({"mimetype": "application/zip"})),
+    called_a_document=lambda trap: ("a.docx", epub()),
+    chapters_that_are_nothing=lambda trap: (
+        "a.epub",
+        epub({CHAPTER: page("").replace("Text.", " \u200b\ufeff ")}),
+    ),
+)
 
 
 @hostile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from tests.support.hostile.registry import Trap, add, hostile
+from tests.support.hostile.registry import Trap, add, hostile, hostile_files
 
 Made = tuple[str, bytes]
 
@@ -36,99 +36,38 @@ for _tag in ("div", "span"):
     _add_nested(_tag, 100_000, closed=True)
 
 
-@hostile
-def tags_that_never_end(trap: Trap) -> Made:
-    return page("<div a='" * 50_000)
-
-
-@hostile
-def only_brackets(trap: Trap) -> Made:
-    return page("<" * 500_000)
-
-
-@hostile
-def ends_without_beginnings(trap: Trap) -> Made:
-    return page("</div></p></table>" * 100_000)
-
-
-@hostile
-def tags_that_overlap(trap: Trap) -> Made:
-    return page("<b><i><p></b></i>" * 5_000)
-
-
-@hostile
-def formatting_in_tables(trap: Trap) -> Made:
-    return page("<table><b>x<tr><i>" * 3_000)
-
-
-@hostile
-def a_huge_attribute(trap: Trap) -> Made:
-    return page(f'<p title="{"a" * 11_000_000}">text</p>')
-
-
-@hostile
-def very_many_attributes(trap: Trap) -> Made:
-    return page(f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>text</p>")
-
-
-@hostile
-def very_many_tags(trap: Trap) -> Made:
-    return page("<br>" * 100_000)
-
-
-@hostile
-def a_huge_name(trap: Trap) -> Made:
-    return page(f"<{'x' * 1_000_000}>text")
-
-
-@hostile
-def nul_bytes(trap: Trap) -> Made:
-    return page(b"<p>a\x00b</p><s\x00cript>c</script><\x00p>d")
-
-
-@hostile
-def nul_bytes_only(trap: Trap) -> Made:
-    return "a.html", b"<html>" + bytes(100_000)
-
-
-@hostile
-def conditional_comments(trap: Trap) -> Made:
-    return page(f'<!--[if IE]><img src="{trap.url}"><![endif]--><![if !IE]>text<![endif]>')
-
-
-@hostile
-def a_comment_without_end(trap: Trap) -> Made:
-    return page("<!--" + "<p>text</p>" * 10_000)
-
-
-@hostile
-def comments_without_end(trap: Trap) -> Made:
-    return page("<!-- -- <!-" * 50_000)
-
-
-@hostile
-def cdata_and_instructions(trap: Trap) -> Made:
-    return page("<![CDATA[<p>x</p>]]><?php echo 1 ?><?xml version='1.0'?><!ELEMENT a>" * 1000)
-
-
-@hostile
-def script_without_end(trap: Trap) -> Made:
-    return page("<script>" + "var a = '</p>';" * 10_000)
-
-
-@hostile
-def script_in_script(trap: Trap) -> Made:
-    return page("<script><!--<script></script>--></script><scr<script>ipt>alert(1)</script>")
-
-
-@hostile
-def entities_without_end(trap: Trap) -> Made:
-    return page("&amp;" * 500_000)
-
-
-@hostile
-def entities_that_are_none(trap: Trap) -> Made:
-    return page("&#0;&#xD800;&#x110000;&#99999999999999999999;&;&#;&#x;&nosuch;&" * 5000)
+hostile_files(
+    "html",
+    tags_that_never_end=lambda trap: page("<div a='" * 50_000),
+    only_brackets=lambda trap: page("<" * 500_000),
+    ends_without_beginnings=lambda trap: page("</div></p></table>" * 100_000),
+    tags_that_overlap=lambda trap: page("<b><i><p></b></i>" * 5_000),
+    formatting_in_tables=lambda trap: page("<table><b>x<tr><i>" * 3_000),
+    a_huge_attribute=lambda trap: page(f'<p title="{"a" * 11_000_000}">text</p>'),
+    very_many_attributes=lambda trap: page(
+        f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>text</p>"
+    ),
+    very_many_tags=lambda trap: page("<br>" * 100_000),
+    a_huge_name=lambda trap: page(f"<{'x' * 1_000_000}>text"),
+    nul_bytes=lambda trap: page(b"<p>a\x00b</p><s\x00cript>c</script><\x00p>d"),
+    nul_bytes_only=lambda trap: ("a.html", b"<html>" + bytes(100_000)),
+    conditional_comments=lambda trap: page(
+        f'<!--[if IE]><img src="{trap.url}"><![endif]--><![if !IE]>text<![endif]>'
+    ),
+    a_comment_without_end=lambda trap: page("<!--" + "<p>text</p>" * 10_000),
+    comments_without_end=lambda trap: page("<!-- -- <!-" * 50_000),
+    cdata_and_instructions=lambda trap: page(
+        "<![CDATA[<p>x</p>]]><?php echo 1 ?><?xml version='1.0'?><!ELEMENT a>" * 1000
+    ),
+    script_without_end=lambda trap: page("<script>" + "var a = '</p>';" * 10_000),
+    script_in_script=lambda trap: page(
+        "<script><!--<script></script>--></script><scr<script>ipt>alert(1)</script>"
+    ),
+    entities_without_end=lambda trap: page("&amp;" * 500_000),
+    entities_that_are_none=lambda trap: page(
+        "&#0;&#xD800;&#x110000;&#99999999999999999999;&;&#;&#x;&nosuch;&" * 5000
+    ),
+)
 
 
 @hostile
@@ -194,14 +133,15 @@ def pictures_that_are_none(trap: Trap) -> Made:
     return page("".join(f'<img src="{kind}" alt="a">' for kind in kinds))
 
 
-@hostile
-def a_picture_of_many_megabytes(trap: Trap) -> Made:
-    return page(f'<img src="data:image/png;base64,{"A" * 9_000_000}">')
-
-
-@hostile
-def very_many_pictures(trap: Trap) -> Made:
-    return page('<img src="data:image/png;base64,iVBORw0KGgo=" alt="x">' * 5_000)
+hostile_files(
+    "html",
+    a_picture_of_many_megabytes=lambda trap: page(
+        f'<img src="data:image/png;base64,{"A" * 9_000_000}">'
+    ),
+    very_many_pictures=lambda trap: page(
+        '<img src="data:image/png;base64,iVBORw0KGgo=" alt="x">' * 5_000
+    ),
+)
 
 
 @hostile
@@ -268,26 +208,14 @@ _add_encoded("of-broken-bytes", "utf-8", b"\xff\xfe\xc0\x80\xed\xa0\x80\xf8\x88\
 _add_encoded("of-shift-jis-halves", "shift_jis", b"\x81" * 1001)
 
 
-@hostile
-def utf16_without_a_half(trap: Trap) -> Made:
-    return "a.html", "<html><body><p>Text.</p></body></html>".encode("utf-16")[:-1]
-
-
-@hostile
-def utf32(trap: Trap) -> Made:
-    return "a.html", "<html><body><p>Text.</p></body></html>".encode("utf-32")
-
-
-@hostile
-def nothing(trap: Trap) -> Made:
-    return "a.html", b""
-
-
-@hostile
-def only_a_doctype(trap: Trap) -> Made:
-    return "a.html", b"<!DOCTYPE html>"
-
-
-@hostile
-def a_picture_called_a_page(trap: Trap) -> Made:
-    return "a.html", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 100
+hostile_files(
+    "html",
+    utf16_without_a_half=lambda trap: (
+        "a.html",
+        "<html><body><p>Text.</p></body></html>".encode("utf-16")[:-1],
+    ),
+    utf32=lambda trap: ("a.html", "<html><body><p>Text.</p></body></html>".encode("utf-32")),
+    nothing=lambda trap: ("a.html", b""),
+    only_a_doctype=lambda trap: ("a.html", b"<!DOCTYPE html>"),
+    a_picture_called_a_page=lambda trap: ("a.html", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 100),
+)

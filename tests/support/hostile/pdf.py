@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from tests.support.hostile.registry import Trap, add, hostile
+from tests.support.hostile.registry import Trap, add, hostile, hostile_files
 from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf, stream, write
 
 Made = tuple[str, bytes]
@@ -51,14 +51,11 @@ def locked_with_nonsense(trap: Trap) -> Made:
     return "a.pdf", made.replace(b"/V 1 /R 2", b"/V 5 /R 6").replace(b"/O <", b"/O <ff")
 
 
-@hostile
-def table_of_places_is_wrong(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"0000000", b"0009999")
-
-
-@hostile
-def table_of_places_is_missing(trap: Trap) -> Made:
-    return "a.pdf", HONEST[: HONEST.rindex(b"xref\n0")]
+hostile_files(
+    "pdf",
+    table_of_places_is_wrong=lambda trap: ("a.pdf", HONEST.replace(b"0000000", b"0009999")),
+    table_of_places_is_missing=lambda trap: ("a.pdf", HONEST[: HONEST.rindex(b"xref\n0")]),
+)
 
 
 @hostile
@@ -67,19 +64,18 @@ def table_of_places_points_at_itself(trap: Trap) -> Made:
     return "a.pdf", HONEST.replace(b"trailer\n<<", b"trailer\n<< /Prev %d" % place)
 
 
-@hostile
-def table_of_places_is_endless(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"xref\n0 ", b"xref\n0 999999999\n0 ")
-
-
-@hostile
-def table_of_places_begins_below_zero(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"startxref\n", b"startxref\n-")
-
-
-@hostile
-def size_is_a_lie(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"/Size ", b"/Size 2147483647 /Old ")
+hostile_files(
+    "pdf",
+    table_of_places_is_endless=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"xref\n0 ", b"xref\n0 999999999\n0 "),
+    ),
+    table_of_places_begins_below_zero=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"startxref\n", b"startxref\n-"),
+    ),
+    size_is_a_lie=lambda trap: ("a.pdf", HONEST.replace(b"/Size ", b"/Size 2147483647 /Old ")),
+)
 
 
 @hostile
@@ -90,29 +86,22 @@ def places_in_a_stream_that_explodes(trap: Trap) -> Made:
     return "a.pdf", body
 
 
-@hostile
-def pages_in_a_circle(trap: Trap) -> Made:
-    return objects(
+hostile_files(
+    "pdf",
+    pages_in_a_circle=lambda trap: objects(
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 10 >>",
         b"<< /Type /Pages /Parent 2 0 R /Kids [2 0 R 3 0 R] /Count 10 >>",
-    )
-
-
-@hostile
-def pages_without_end(trap: Trap) -> Made:
-    return objects(
+    ),
+    pages_without_end=lambda trap: objects(
         b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 2147483647 >>"
-    )
-
-
-@hostile
-def one_page_very_often(trap: Trap) -> Made:
-    return objects(
+    ),
+    one_page_very_often=lambda trap: objects(
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [%s] /Count 4000 >>" % (b"3 0 R " * 4_000),
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>",
-    )
+    ),
+)
 
 
 @hostile
@@ -126,21 +115,14 @@ def pages_below_pages(trap: Trap) -> Made:
     return objects(b"<< /Type /Catalog /Pages 2 0 R >>", *inner, last)
 
 
-@hostile
-def negative_count(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"/Count 2 >>", b"/Count -2 >>")
-
-
-@hostile
-def page_that_is_a_number(trap: Trap) -> Made:
-    return objects(
+hostile_files(
+    "pdf",
+    negative_count=lambda trap: ("a.pdf", HONEST.replace(b"/Count 2 >>", b"/Count -2 >>")),
+    page_that_is_a_number=lambda trap: objects(
         b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", b"42"
-    )
-
-
-@hostile
-def catalog_that_is_missing(trap: Trap) -> Made:
-    return objects(b"<< >>", trailer=b"/Root 9 0 R")
+    ),
+    catalog_that_is_missing=lambda trap: objects(b"<< >>", trailer=b"/Root 9 0 R"),
+)
 
 
 def with_outline(*entries: bytes) -> Made:
@@ -149,32 +131,25 @@ def with_outline(*entries: bytes) -> Made:
     return one_page(shown(), root, *entries, catalog=b"/Outlines 6 0 R")
 
 
-@hostile
-def outline_that_follows_itself(trap: Trap) -> Made:
-    return with_outline(b"<< /Title (A) /Parent 6 0 R /Next 7 0 R /Dest [3 0 R /Fit] >>")
-
-
-@hostile
-def outline_below_itself(trap: Trap) -> Made:
-    return with_outline(b"<< /Title (A) /Parent 6 0 R /First 7 0 R /Last 7 0 R >>")
-
-
-@hostile
-def outline_in_a_circle(trap: Trap) -> Made:
-    return with_outline(
+hostile_files(
+    "pdf",
+    outline_that_follows_itself=lambda trap: with_outline(
+        b"<< /Title (A) /Parent 6 0 R /Next 7 0 R /Dest [3 0 R /Fit] >>"
+    ),
+    outline_below_itself=lambda trap: with_outline(
+        b"<< /Title (A) /Parent 6 0 R /First 7 0 R /Last 7 0 R >>"
+    ),
+    outline_in_a_circle=lambda trap: with_outline(
         b"<< /Title (A) /Next 8 0 R /Dest [3 0 R /Fit] >>",
         b"<< /Title (B) /Next 7 0 R /First 6 0 R /Dest [3 0 R /Fit] >>",
-    )
-
-
-@hostile
-def outline_very_deep(trap: Trap) -> Made:
-    return with_outline(
+    ),
+    outline_very_deep=lambda trap: with_outline(
         *(
             b"<< /Title (A) /First %d 0 R /Last %d 0 R /Dest [3 0 R /Fit] >>" % (n + 8, n + 8)
             for n in range(5000)
         )
-    )
+    ),
+)
 
 
 @hostile
@@ -226,38 +201,27 @@ def with_font(font: bytes, *more: bytes) -> Made:
     return name, made.replace(b"/F1 5 0 R", b"/F2 6 0 R")
 
 
-@hostile
-def font_that_is_missing(trap: Trap) -> Made:
-    return with_font(b"null")
-
-
-@hostile
-def font_that_is_itself(trap: Trap) -> Made:
-    return with_font(
+hostile_files(
+    "pdf",
+    font_that_is_missing=lambda trap: with_font(b"null"),
+    font_that_is_itself=lambda trap: with_font(
         b"<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H "
         b"/DescendantFonts [6 0 R] /ToUnicode 6 0 R >>"
-    )
-
-
-@hostile
-def font_of_garbage(trap: Trap) -> Made:
-    return with_font(
+    ),
+    font_of_garbage=lambda trap: with_font(
         b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 0 /LastChar 255 "
         b"/Widths [%s] /FontDescriptor 7 0 R >>" % (b"1e30 -5 " * 128),
         b"<< /Type /FontDescriptor /FontName /X /Flags 4 /FontFile2 8 0 R /Ascent 1e30 "
         b"/Descent -1e30 /FontBBox [1e30 -1e30 nan inf] >>",
         stream(b"\x00\x01\x00\x00\x00\x0c" + bytes(range(256)) * 8),
-    )
-
-
-@hostile
-def font_drawn_by_its_own_letters(trap: Trap) -> Made:
-    return with_font(
+    ),
+    font_drawn_by_its_own_letters=lambda trap: with_font(
         b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1 1] /FontMatrix [1 0 0 1 0 0] "
         b"/CharProcs << /a 7 0 R >> /Encoding << /Differences [0 %s] >> /FirstChar 0 /LastChar 255 "
         b"/Widths [%s] /Resources << /Font << /F2 6 0 R >> >> >>" % (b"/a " * 256, b"1 " * 256),
         stream(b"BT /F2 1 Tf (aaaa) Tj ET"),
-    )
+    ),
+)
 
 
 @hostile
@@ -301,14 +265,16 @@ def stream_packed_very_often(trap: Trap) -> Made:
     return one_page(stream(content, b"/Filter [%s]" % names))
 
 
-@hostile
-def stream_longer_than_the_file(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"/Length ", b"/Length 99999")
-
-
-@hostile
-def stream_whose_length_is_itself(trap: Trap) -> Made:
-    return one_page(b"<< /Length 4 0 R >>\nstream\nBT ET\nendstream")
+hostile_files(
+    "pdf",
+    stream_longer_than_the_file=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"/Length ", b"/Length 99999"),
+    ),
+    stream_whose_length_is_itself=lambda trap: one_page(
+        b"<< /Length 4 0 R >>\nstream\nBT ET\nendstream"
+    ),
+)
 
 
 @hostile
@@ -323,19 +289,18 @@ def objects_in_a_stream_that_explodes(trap: Trap) -> Made:
     return one_page(shown(), packed)
 
 
-@hostile
-def arrays_in_arrays(trap: Trap) -> Made:
-    return one_page(shown(), b"[" * 100_000 + b"]" * 100_000, page=b"/X 6 0 R")
-
-
-@hostile
-def arrays_in_arrays_of_a_page(trap: Trap) -> Made:
-    return one_page(stream(b"[" * 200_000 + b" TJ " + b"]" * 200_000))
-
-
-@hostile
-def states_in_states(trap: Trap) -> Made:
-    return one_page(stream(b"q " * 500_000 + b"BT /F1 10 Tf 72 700 Td (a) Tj ET " + b"Q " * 9))
+hostile_files(
+    "pdf",
+    arrays_in_arrays=lambda trap: one_page(
+        shown(), b"[" * 100_000 + b"]" * 100_000, page=b"/X 6 0 R"
+    ),
+    arrays_in_arrays_of_a_page=lambda trap: one_page(
+        stream(b"[" * 200_000 + b" TJ " + b"]" * 200_000)
+    ),
+    states_in_states=lambda trap: one_page(
+        stream(b"q " * 500_000 + b"BT /F1 10 Tf 72 700 Td (a) Tj ET " + b"Q " * 9)
+    ),
+)
 
 
 @hostile
@@ -464,14 +429,11 @@ def columns_without_end(trap: Trap) -> Made:
     return "a.pdf", make_pdf([Page(words)])
 
 
-@hostile
-def one_line_for_all(trap: Trap) -> Made:
-    return one_page(shown(b"a b-" * 250_000))
-
-
-@hostile
-def turned_by_anything(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"/Rotate 0", b"/Rotate 91")
+hostile_files(
+    "pdf",
+    one_line_for_all=lambda trap: one_page(shown(b"a b-" * 250_000)),
+    turned_by_anything=lambda trap: ("a.pdf", HONEST.replace(b"/Rotate 0", b"/Rotate 91")),
+)
 
 
 def _add_change(name: str, change: Callable[[bytes], bytes]) -> None:

@@ -30,3 +30,9 @@ def hostile(make: Hostile) -> Hostile:
     family = make.__module__.rpartition(".")[2]
     add(f"{family}-{make.__name__.strip('_').replace('_', '-')}", make)
     return make
+
+
+def hostile_files(family: str, **files: Hostile) -> None:
+    """Put files of a family into the list under the names of the arguments."""
+    for name, make in files.items():
+        add(f"{family}-{name.replace('_', '-')}", make)

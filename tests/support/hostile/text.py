@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from tests.support.hostile.registry import Trap, add, hostile
+from tests.support.hostile.registry import Trap, add, hostile, hostile_files
 
 Made = tuple[str, bytes]
 
@@ -13,69 +13,31 @@ def _add(name: str, content: bytes) -> None:
     add(f"text-{name}", lambda trap: ("a.txt", content))
 
 
-@hostile
-def one_line_of_a_hundred_megabytes(trap: Trap) -> Made:
-    return "a.txt", b"word " * 20_000_000
-
-
-@hostile
-def a_million_blank_lines(trap: Trap) -> Made:
-    return "a.txt", b"One.\n" + b"\n" * 1_000_000 + b"Two."
-
-
-@hostile
-def a_million_lines_of_spaces(trap: Trap) -> Made:
-    return "a.txt", b"One.\n" + b" \t \n" * 500_000 + b"Two."
-
-
-@hostile
-def a_line_of_spaces(trap: Trap) -> Made:
-    return "a.txt", b"One." + b" " * 5_000_000 + b"Two."
-
-
-@hostile
-def one_word_of_megabytes(trap: Trap) -> Made:
-    return "a.txt", b"x" * 5_000_000
-
-
-@hostile
-def full_stops_only(trap: Trap) -> Made:
-    return "a.txt", b"." * 2_000_000
-
-
-@hostile
-def a_paragraph_for_each_letter(trap: Trap) -> Made:
-    return "a.txt", b"a\n\n" * 50_000
-
-
-@hostile
-def headings_only(trap: Trap) -> Made:
-    return "a.txt", b"".join(b"CHAPTER %d\n\n" % number for number in range(10_000))
-
-
-@hostile
-def contents_without_end(trap: Trap) -> Made:
-    return "a.txt", b"CONTENTS\n\n" + b"".join(b"%d. A title\n\n" % n for n in range(10_000))
-
-
-@hostile
-def roman_numbers_without_end(trap: Trap) -> Made:
-    return "a.txt", b"M" * 100_000 + b"\n\n" + b"CHAPTER " + b"C" * 100_000 + b"\n\nText."
-
-
-@hostile
-def markers_of_figures(trap: Trap) -> Made:
-    return "a.txt", b"[FIGURE:" * 100_000 + b"\nText."
-
-
-@hostile
-def combining_marks_only(trap: Trap) -> Made:
-    return "a.txt", ("a" + "\u0301" * 500_000).encode()
-
-
-@hostile
-def direction_overrides(trap: Trap) -> Made:
-    return "a.txt", ("\u202e\u2066" * 100_000 + "txt.exe").encode()
+hostile_files(
+    "text",
+    one_line_of_a_hundred_megabytes=lambda trap: ("a.txt", b"word " * 20_000_000),
+    a_million_blank_lines=lambda trap: ("a.txt", b"One.\n" + b"\n" * 1_000_000 + b"Two."),
+    a_million_lines_of_spaces=lambda trap: ("a.txt", b"One.\n" + b" \t \n" * 500_000 + b"Two."),
+    a_line_of_spaces=lambda trap: ("a.txt", b"One." + b" " * 5_000_000 + b"Two."),
+    one_word_of_megabytes=lambda trap: ("a.txt", b"x" * 5_000_000),
+    full_stops_only=lambda trap: ("a.txt", b"." * 2_000_000),
+    a_paragraph_for_each_letter=lambda trap: ("a.txt", b"a\n\n" * 50_000),
+    headings_only=lambda trap: (
+        "a.txt",
+        b"".join(b"CHAPTER %d\n\n" % number for number in range(10_000)),
+    ),
+    contents_without_end=lambda trap: (
+        "a.txt",
+        b"CONTENTS\n\n" + b"".join(b"%d. A title\n\n" % n for n in range(10_000)),
+    ),
+    roman_numbers_without_end=lambda trap: (
+        "a.txt",
+        b"M" * 100_000 + b"\n\n" + b"CHAPTER " + b"C" * 100_000 + b"\n\nText.",
+    ),
+    markers_of_figures=lambda trap: ("a.txt", b"[FIGURE:" * 100_000 + b"\nText."),
+    combining_marks_only=lambda trap: ("a.txt", ("a" + "\u0301" * 500_000).encode()),
+    direction_overrides=lambda trap: ("a.txt", ("\u202e\u2066" * 100_000 + "txt.exe").encode()),
+)
 
 
 @hostile
