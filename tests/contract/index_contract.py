@@ -27,7 +27,6 @@ NORTH = (0.0, 1.0, 0.0, 0.0)
 
 
 def vector(*numbers: float) -> Vector:
-    """Pack numbers as a vector."""
     return Vector(struct.pack(f"<{len(numbers)}f", *numbers))
 
 

@@ -38,7 +38,6 @@ NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
 
 def only(lib: LibraryFixture, scope: Scope) -> RevisionRef:
-    """Return the active revision of the only document."""
     document = lib.store.documents(scope)[0]
     assert document.active is not None
     return RevisionRef(document.number, document.active)
@@ -65,8 +64,6 @@ def shown(
 
 
 class StoreContract:
-    """Worlds, generations, documents, chunks and readers."""
-
     kind = "sqlite"
 
     @pytest.fixture

@@ -102,7 +102,6 @@ def on_server(store: Store) -> StoreRows:
 
 
 def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
-    """Return the rows of each table of each world, sorted."""
     found = {}
     with rows.snapshot():
         for table in load_tables():

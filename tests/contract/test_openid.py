@@ -65,7 +65,6 @@ def make_verifier(issuer: Issuer, clock: ManualClock, *algorithms: str) -> OpenI
 
 
 def refused(verifier: OpenIdVerifier, token: str) -> bool:
-    """Return whether a token is refused with the error that all refused tokens get."""
     try:
         verifier.verify(token)
     except Unauthorized as error:

@@ -169,8 +169,6 @@ def body(text: str) -> Callable[[RerankServer], Reaction]:
 
 
 def rows(*found: Any) -> Callable[[RerankServer], Reaction]:
-    """Return what a server of any shape answers with these pairs of index and score."""
-
     def react(server: RerankServer) -> Reaction:
         name = "score" if server.shape == "tei" else "relevance_score"
         content: Any = [{"index": index, name: score} for index, score in found]

@@ -46,8 +46,6 @@ def read_with_chunks(lib: LibraryFixture, scope: Scope) -> dict[TextHash, WordSt
 
 
 class WordStatesContract:
-    """States of words."""
-
     kind = "sqlite"
 
     @pytest.fixture

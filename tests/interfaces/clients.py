@@ -286,8 +286,6 @@ def _address(operation: str, world: str, body: dict[str, Any]) -> tuple[str, str
 
 @dataclass(frozen=True)
 class McpInterface:
-    """The tools of MCP, called as its server calls them."""
-
     library: truespan.Library
     name = "mcp"
 

@@ -95,7 +95,6 @@ class Client:
         return self._exchange(method, b"\r\n".join([*lines, b"", body or b""]))
 
     def json(self, method: str, target: str, content: Any = None, **given: Any) -> Response:
-        """Send a JSON body, or none."""
         if content is None:
             return self.send(method, target, **given)
         headers = [("content-type", "application/json"), *given.pop("headers", ())]

@@ -31,7 +31,6 @@ class Message:
         return f"{self.path} {self.method} {self.params.get('name', '')}"
 
     def sent(self, client: Client, token: str | None) -> Response:
-        """Send it."""
         body = {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self.params}
         content = json.dumps(body).encode()
         return client.send("POST", self.path, token=token, headers=HEADERS, body=content)

@@ -86,11 +86,9 @@ class Session:
         return self._client.instructions
 
     def resources(self) -> dict[str, Any]:
-        """Return the listed resources by URI."""
         return {one.uri: one for one in self._portal.call(self._client.list_resources).resources}
 
     def templates(self) -> list[Any]:
-        """Return the resource templates."""
         return self._portal.call(self._client.list_resource_templates).resource_templates
 
     def read(self, uri: str) -> Any:
@@ -114,7 +112,6 @@ def session(arguments: list[str], errors: Path, mode: str = "legacy") -> Iterato
 
 
 def texts_of(result: CallToolResult) -> list[str]:
-    """Return the text blocks of a result."""
     assert all(isinstance(block, TextContent) for block in result.content)
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
@@ -165,11 +162,9 @@ class Bare:
         self.send({"method": "notifications/initialized"})
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message."""
         self.send_line(json.dumps({"jsonrpc": "2.0", **message}))
 
     def send_line(self, line: str) -> None:
-        """Send any line."""
         self._requests.write(line + "\n")
         self._requests.flush()
 

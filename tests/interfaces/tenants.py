@@ -85,7 +85,6 @@ def estate(folder: Path) -> Estate:
 
 
 def filled(lib: LibraryFixture, canary: str) -> World:
-    """Create a world with a book, a report with a picture, a reader, a domain and an answer."""
     world = lib.library.create_world(f"{canary}-world")
     sentences = [f"The {canary} keeper {n} wound the great clock of the tower." for n in range(40)]
     text = f"# {canary} book\n\n## One\n\n{' '.join(sentences)}\n"
@@ -203,7 +202,6 @@ class Request:
         return f"{self.call.method} {self.call.path}"
 
     def sent(self, client: Client, token: str | None) -> Response:
-        """Send it."""
         return client.send(
             self.call.method, self.target, token=token, headers=self.headers, body=self.body
         )
@@ -285,5 +283,4 @@ def without_time(value: object) -> object:
 
 
 def by_name(name: str) -> Operation:
-    """Return the call of this name."""
     return next(call for call in OPERATIONS if call.name == name)

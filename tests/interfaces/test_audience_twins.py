@@ -59,8 +59,6 @@ class Caller:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A client that sends labels with each request."""
-
     client: Client
     labels: str
 
@@ -72,8 +70,6 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Server:
-    """A twin, and a client of its server."""
-
     twin: Twin
     client: Client
 

@@ -51,7 +51,6 @@ BOOKS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a library with the books."""
     made = tmp_path_factory.mktemp("books")
     for name, data in BOOKS.items():
         (made / name).write_bytes(data)

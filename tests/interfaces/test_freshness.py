@@ -16,7 +16,6 @@ KEY = "A brass key hung on the seventh hook."
 
 
 def serve(folder: Path) -> LibraryFixture:
-    """Return a library with a book, in which a reader has read a sentence."""
     lib = make_library(folder)
     world = lib.library.create_world("world")
     world.ingest([lib.write("book.md", f"{KEY} At noon the boat was gone.")], kind="book")

@@ -28,7 +28,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def models(capsys: pytest.CaptureFixture[str], *world: str) -> list[str]:
-    """Return the providers of the generations of a world."""
     capsys.readouterr()
     assert run(["generations", *world, "--json"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)

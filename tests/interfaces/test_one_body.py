@@ -199,7 +199,6 @@ def interfaces(
 
 
 def ask_all(interfaces: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
-    """Return the outcome of each interface that has the operation."""
     found = {interface.name: interface.ask(operation, given) for interface in interfaces}
     return {name: one for name, one in found.items() if one is not None}
 

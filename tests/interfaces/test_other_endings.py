@@ -192,7 +192,6 @@ def settled(value: Any) -> Any:
 
 
 def settled_text(text: str) -> str:
-    """Return a text with the JSON in it settled, as one value or one for each line."""
     try:
         return json.dumps(settled(json.loads(text)), sort_keys=True)
     except ValueError:

@@ -174,8 +174,6 @@ RULES = ("contacts", "numbers", "secrets")
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Yield every pattern of the rules with its name."""
-
     def within(name: str, value: Any) -> Iterator[tuple[str, re.Pattern[str]]]:
         if isinstance(value, re.Pattern):
             yield name, value

@@ -23,7 +23,6 @@ BLOCKS = st.lists(
 
 
 def texts_of(canonical: CanonicalText, language: str = "en") -> list[str]:
-    """Return the text of each sentence."""
     found = split_sentences(canonical, language)
     return [canonical.text[sentence.start : sentence.end] for sentence in found]
 

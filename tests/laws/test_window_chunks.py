@@ -142,7 +142,6 @@ def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
 
 
 def splits_a_word(doc: Document, offset: int) -> bool:
-    """Return whether an offset is within a word and not at the start of a sentence."""
     around = doc.text[max(offset - 1, 0) : offset + 1]
     within = len(around) == 2 and not any(map(str.isspace, around))
     return within and all(sentence.start != offset for sentence in doc.sentences)

@@ -40,7 +40,6 @@ def weigh(word: str) -> int:
 
 
 def count_words(text: str) -> int:
-    """Return the weight of all words of a text."""
     return sum(map(weigh, text.split()))
 
 
@@ -71,7 +70,6 @@ class Document:
         return MeasuredText(self.canonical, self.sentences, measure(self.text))
 
     def until(self, position: int) -> "Document":
-        """Return the document that ends with the sentence `position`."""
         whole, end = self.canonical, self.sentences[position].end
         places = [pair for pair in zip(whole.starts, whole.places, strict=True) if pair[0] < end]
         canonical = CanonicalText(

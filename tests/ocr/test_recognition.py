@@ -28,7 +28,6 @@ SECOND = ["The keeper of the landing wrote the hour", "into his book, and said n
 
 @cache
 def picture(lines: tuple[str, ...], *, size: int = 28, ink: int = 0) -> Any:
-    """Return a picture of lines of text."""
     from PIL import Image, ImageDraw, ImageFont  # pyright: ignore[reportMissingImports]
 
     paper = Image.new("RGB", (40 + 16 * max(map(len, lines)), 60 + 40 * len(lines)), "white")

@@ -22,7 +22,6 @@ HARBOUR = "harbour keeper who walks along the water every morning with a lantern
 
 
 def wrapped(text: str, width: int = 60) -> str:
-    """Return a text wrapped to a width."""
     lines, line = [], ""
     for word in text.split():
         if len(line) + len(word) + 1 > width:

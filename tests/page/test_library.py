@@ -19,7 +19,6 @@ DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 @pytest.fixture
 def empty(browser: object, tmp_path: Path) -> Iterator[Served]:
-    """A served empty library."""
     truespan.open(tmp_path / "library", create=True).close()
     with served(tmp_path / "library") as running:
         yield running

@@ -45,7 +45,6 @@ def test_slider_back_removes_unread_text(visit: Visit) -> None:
 
 
 def recorded(visit: Visit, harbour: Served, name: str) -> int | None:
-    """Return the recorded position of a reader."""
     world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
     address = f"{harbour.address}v1/worlds/{world}/readers/{name}/position?book=heron.md"
     return visit.page.request.get(address).json().get("sid")

@@ -21,7 +21,6 @@ QUESTION = "Where did the brass key hang?"
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path, Path]]:
-    """A server with a signing key, the ingested file, and a receipt."""
     folder = tmp_path_factory.mktemp("receipts")
     file, receipt = folder / "guide.md", folder / "receipt.json"
     file.write_text(TEXT)

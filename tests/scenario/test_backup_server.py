@@ -69,7 +69,6 @@ def named(folder: Path, database: Database, more: str = "") -> Path:
 
 
 def rows_in(database: Database) -> int:
-    """Count the rows of all tables."""
     with database.admin() as admin:
         tables = admin.execute(
             """SELECT format('%I.%I', schemaname, tablename) FROM pg_tables

@@ -53,7 +53,6 @@ def server() -> Iterator[WebServer]:
 
 
 def states(world: World) -> dict[str, Freshness]:
-    """Return the freshness of the documents, by path."""
     return {each.path: each.freshness for each in world.documents.freshness()}
 
 

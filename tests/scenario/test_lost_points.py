@@ -43,7 +43,6 @@ def two_documents(lib: LibraryFixture, *, kind: DocumentKind = DocumentKind.DOCU
 
 
 def lose(lib: LibraryFixture, world: World, document: int | None = None) -> None:
-    """Delete the points of a document or a world directly in the index."""
     points = lib.points(world).values()
     lost = [one.chunk_id for one in points if document in (None, one.place and one.place.document)]
     assert lost

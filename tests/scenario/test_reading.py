@@ -38,7 +38,6 @@ QUERY = "the lamp by the harbour"
 def reading(
     lib: LibraryFixture, sid: int, *, sentences: int = 90, **options: Any
 ) -> tuple[World, Reader]:
-    """Return a world with one book, and a reader at a sentence of it."""
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", plain_book(sentences)), kind="book", **options)
     reader = world.reader("ann")

@@ -42,7 +42,6 @@ QUERY = "the lamp by the harbour"
 
 
 def reading(lib: LibraryFixture, sid: int, **options: Any) -> tuple[World, Reader]:
-    """Return a world with one book, and a reader at a sentence of it."""
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", plain_book(90)), kind="book", **options)
     reader = world.reader("ann")

@@ -42,7 +42,6 @@ def scope_of(world: World) -> Scope:
 
 
 def read_states(world: World) -> dict[TextHash, bytes]:
-    """Return the stored states of all chunks of a world."""
     store, scope = world.access.components.store, scope_of(world)
     hashes = [chunk.text_hash for page in store.expected(scope) for chunk in page]
     return {**store.read_word_states(scope, hashes)}

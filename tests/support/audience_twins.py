@@ -109,7 +109,6 @@ def stop_ingesting(lib: LibraryFixture, world: World) -> None:
 
 
 def damage_hidden(lib: LibraryFixture, world: World) -> None:
-    """Damage labels, a title, texts, a position and a note of hidden documents."""
     lib.sql("UPDATE revisions SET audience = 'everyone' WHERE name = 'owner.txt'")
     lib.sql("UPDATE revisions SET title = 'The lamp' WHERE name = 'rope copy.txt'")
     lib.sql("""UPDATE states SET text_hash = 'x' WHERE revision IN

@@ -89,7 +89,6 @@ def rels(relations: Sequence[Relation]) -> str:
 
 
 def packed(members: Mapping[str, bytes | str]) -> bytes:
-    """Return an archive of members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -216,7 +215,6 @@ def shape(content: str) -> str:
 
 
 def vml_box(content: str) -> str:
-    """Return a VML shape with a text box."""
     return (
         "<w:pict><v:shape><v:textbox>"
         f"<w:txbxContent>{content}</w:txbxContent></v:textbox></v:shape></w:pict>"

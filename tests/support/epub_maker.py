@@ -22,7 +22,6 @@ Line = tuple[int, str, str]
 
 
 def page(body: str, *, head: str = "<title>A page</title>") -> str:
-    """Return an XHTML page."""
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>\n'
         '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops">'
@@ -100,7 +99,6 @@ class Book:
     without: Iterable[str] = ()
 
     def data(self) -> bytes:
-        """Return the bytes of the file."""
         files = dict(self._files())
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

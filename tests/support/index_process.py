@@ -68,7 +68,6 @@ def process_of(folder: Path) -> int:
 
 
 def opened(folder: Path, *, points: int = 0, **options: float) -> EdgeIndex:
-    """Open the index, with `points` points flushed."""
     index = EdgeIndex(folder, reserve=0, **{"idle_seconds": 60, **options})
     index.prepare(SCOPE)
     if points:

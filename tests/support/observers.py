@@ -18,8 +18,6 @@ from truespan.types.telemetry import CounterName, Request, Stage
 
 @dataclass
 class Heard:
-    """What was heard of one request."""
-
     name: Request
     stages: list[Stage] = field(default_factory=list)
     counts: dict[tuple[CounterName, str], int] = field(default_factory=dict)

@@ -40,7 +40,6 @@ def odf(
     meta: str = "",
     members: Mapping[str, bytes | str] | None = None,
 ) -> bytes:
-    """Return a packed document; `automatic` are the styles of its content."""
     parts: dict[str, bytes | str] = {
         "mimetype": f"application/vnd.oasis.opendocument.{kind}",
         "content.xml": f"<office:document-content {NAMES}><office:automatic-styles>{automatic}"
@@ -99,7 +98,6 @@ def table(*rows: list[str], header: int = 0) -> str:
 
 
 def cell(inner: str, attributes: str = "") -> str:
-    """Return a cell of a table."""
     return f"<table:table-cell{attributes}>{_filled(inner)}</table:table-cell>"
 
 
@@ -118,7 +116,6 @@ def frame(inner: str, kind: str = "", attributes: str = "") -> str:
 
 
 def box(inner: str, kind: str = "", attributes: str = "") -> str:
-    """Return a frame with a text."""
     return frame(f"<draw:text-box>{_filled(inner)}</draw:text-box>", kind, attributes)
 
 
@@ -128,7 +125,6 @@ def list_style(name: str, *levels: str) -> str:
 
 
 def number(level: int, form: str, attributes: str = 'style:num-suffix="."') -> str:
-    """Return a numbered level of a list style."""
     return (
         f'<text:list-level-style-number text:level="{level}" style:num-format="{form}" '
         f"{attributes}/>"

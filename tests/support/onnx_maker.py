@@ -157,7 +157,6 @@ def cross_encoder(*, numbers: int = 1) -> bytes:
 
 
 def reranker_folder(folder: Path, *, numbers: int = 1) -> Path:
-    """Write a folder with the cross-encoder and the tokenizer of the local model."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(cross_encoder(numbers=numbers))
     shutil.copy(LocalModel().location / TOKENIZER_FILE, folder / TOKENIZER_FILE)

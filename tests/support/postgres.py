@@ -179,7 +179,6 @@ def look(folder: Path, statement: str, bindings: tuple[Any, ...]) -> list[tuple[
 
 
 def database_on(running: Server) -> Database:
-    """Make a database with an empty store on a server of one's own."""
     with running.admin() as admin:
         admin.execute(sql.SQL("CREATE DATABASE own OWNER {}").format(sql.Identifier(OWNER_ROLE)))
     made = Database(running, "own")

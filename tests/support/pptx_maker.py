@@ -137,12 +137,10 @@ def line(text: str, properties: str = "", level: int = 0) -> str:
 
 
 def run(text: str) -> str:
-    """Return a run."""
     return f"<a:r><a:rPr/><a:t>{escape(text)}</a:t></a:r>"
 
 
 def group(*shapes: str) -> str:
-    """Return a group of shapes."""
     inner = "".join(shapes)
     named = '<p:nvGrpSpPr><p:cNvPr id="2" name="g"/></p:nvGrpSpPr><p:grpSpPr/>'
     return f"<p:grpSp>{named}{inner}</p:grpSp>"
@@ -175,7 +173,6 @@ def table(*rows: Sequence[str], properties: str = "") -> str:
 
 
 def picture(reference: str, alt: str = "") -> str:
-    """Return a picture."""
     return (
         f'<p:pic><p:nvPicPr><p:cNvPr id="4" name="p" descr="{alt}"/></p:nvPicPr>'
         f'<p:blipFill><a:blip r:embed="{reference}"/></p:blipFill></p:pic>'

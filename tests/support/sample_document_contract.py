@@ -96,7 +96,6 @@ def blocks_of(document: Document, made: Made) -> tuple[Block, ...]:
 
 
 def of_kind(document: Document, kind: type[Kind]) -> Iterator[Kind]:
-    """Give the pieces of one kind."""
     return (piece for piece in document.pieces if isinstance(piece, kind))
 
 

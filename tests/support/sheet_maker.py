@@ -23,7 +23,6 @@ Cell = str | int | float | bool | None
 
 
 def zipped(members: Mapping[str, str | bytes]) -> bytes:
-    """Return an archive of these members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -33,7 +32,6 @@ def zipped(members: Mapping[str, str | bytes]) -> bytes:
 
 
 def relations(*entries: tuple[str, str, str]) -> str:
-    """Return relations: id, kind and target."""
     rows = "".join(
         f'<Relationship Id="{id}" Type="{_OFFICE}/{kind}" Target="{target}"/>'
         for id, kind, target in entries

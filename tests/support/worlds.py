@@ -182,12 +182,10 @@ def query(store: Any, statement: str, bindings: tuple[Any, ...] = ()) -> list[tu
 
 
 def sqlite_store(file: Path, clock: Any, *, reserve: int = 0) -> Store:
-    """Return the store in a file."""
     return Store(SqliteDatabase(file, reserve=reserve), clock)
 
 
 def store_in(folder: Path, clock: ManualClock, kind: str | None = None) -> Store:
-    """Return a store of a kind."""
     if (kind or STORES[-1]) == "postgres":
         from tests.support.postgres import store_of
 

@@ -363,7 +363,6 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 
 def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns: Any) -> Job:
-    """Make a job that a process left which is gone."""
     parts = lib.library._components
     machine = parts.processes.own().rpartition("/")[0]
     job = parts.store.queue_job(

@@ -29,17 +29,14 @@ TWO = page("<h1>Two</h1><p>Second.</p>")
 
 
 def loaded(book: Book, *, images: bool = False) -> Loaded:
-    """Make a book and load it."""
     return load_epub("book.epub", book.data(), images=images)
 
 
 def texts(book: Book) -> list[str]:
-    """Return the text of each block."""
     return [block.text for block in loaded(book).blocks]
 
 
 def places(book: Book) -> list[tuple[str, str | None, str | None]]:
-    """Return the text and place of each block."""
     return [(block.text, block.chapter, block.section) for block in loaded(book).blocks]
 
 

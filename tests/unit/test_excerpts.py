@@ -16,7 +16,6 @@ RARITY = {"key": 2.0, "hook": 1.0, "inn": 1.0}
 
 
 def run_of(*words: str, length: int = 100) -> Run:
-    """Return sentences of one length, each with the named words."""
     return [
         SentenceWords(place * length, (place + 1) * length, frozenset(named.split()))
         for place, named in enumerate(words)

@@ -70,7 +70,6 @@ def without_feedback(world: World) -> World:
 
 @contextmanager
 def counting_vectors(lib: LibraryFixture) -> Iterator[list[TextHash]]:
-    """List the texts whose vectors are read from the store."""
     read, original = list[TextHash](), lib.store.vectors
 
     def note(scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
@@ -83,8 +82,6 @@ def counting_vectors(lib: LibraryFixture) -> Iterator[list[TextHash]]:
 
 
 class CountingIndex(MemoryIndex):
-    """An index that counts its searches."""
-
     searches = 0
 
     def search_with(self, *args: Any, **options: Any) -> Any:

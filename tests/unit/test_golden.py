@@ -31,7 +31,6 @@ from truespan.types.request import Filters
 
 
 def parse(*lines: str | dict[str, Any]) -> tuple[GoldenQuery, ...]:
-    """Parse golden queries of these JSON lines."""
     spelled = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
     return parse_golden("golden.jsonl", "\n".join(spelled).encode("utf-8", "surrogatepass"))
 

@@ -15,22 +15,18 @@ from truespan.types.text import Block, BlockKind, Loaded, Properties
 
 
 def loaded(page: str | bytes, *, images: bool = False) -> Loaded:
-    """Load a page."""
     return load_html("page.html", page.encode() if isinstance(page, str) else page, images=images)
 
 
 def texts(page: str | bytes) -> list[str]:
-    """Return the text of each block."""
     return [block.text for block in loaded(page).blocks]
 
 
 def kinds(page: str) -> list[tuple[BlockKind, str]]:
-    """Return the kind and text of each block."""
     return [(block.kind, block.text) for block in loaded(page).blocks]
 
 
 def places(page: str) -> list[tuple[str, str | None, str | None]]:
-    """Return the text and place of each block."""
     return [(block.text, block.chapter, block.section) for block in loaded(page).blocks]
 
 

@@ -7,7 +7,6 @@ from truespan.types.text import BlockKind
 
 
 def kinds(page: str) -> list[tuple[BlockKind, str]]:
-    """Return the kind and the text of each block."""
     blocks = load_html("page.html", page.encode(), images=False).blocks
     return [(block.kind, block.text) for block in blocks]
 

@@ -23,12 +23,10 @@ PNG_ADDRESS = "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
 def loaded(page: str | bytes, *, images: bool = False) -> Loaded:
-    """Load a page."""
     return load_html("page.html", page.encode() if isinstance(page, str) else page, images=images)
 
 
 def texts(page: str | bytes) -> list[str]:
-    """Return the text of each block."""
     return [block.text for block in loaded(page).blocks]
 
 

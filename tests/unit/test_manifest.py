@@ -18,7 +18,6 @@ PROFILES = ("window", "sentences", "tokens")
 
 
 def parse(*lines: str | bytes | dict[str, Any]) -> tuple[Entry, ...]:
-    """Parse a manifest of these lines."""
     spelled = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
     data = b"\n".join(line.encode() if isinstance(line, str) else line for line in spelled)
     return parse_manifest("library.jsonl", data, profiles=PROFILES)

@@ -45,7 +45,6 @@ class Folder:
         (self.root / name).symlink_to(to)
 
     def expand(self, *lines: str | dict[str, Any]) -> FoundSources:
-        """Expand a manifest of these lines; a line that is text is a path."""
         spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
         self.manifest.write_text("\n".join(spelled))
         content = self.sources.read_manifest(str(self.manifest))

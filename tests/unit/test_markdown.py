@@ -8,12 +8,10 @@ from truespan.types.text import Block, BlockKind, Loaded
 
 
 def texts_of(text: str) -> list[str]:
-    """Return the text of each block."""
     return [block.text for block in load_markdown(text).blocks]
 
 
 def places_of(text: str) -> list[tuple[str | None, str | None]]:
-    """Return the place of each block."""
     return [(block.chapter, block.section) for block in load_markdown(text).blocks]
 
 

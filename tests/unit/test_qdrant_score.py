@@ -16,7 +16,6 @@ FLOORS = st.floats(min_value=0, max_value=1)
 
 
 def similarity(raw: float, distance: str) -> float:
-    """Return the score of a hit with this raw score."""
     return hits_of([("id", raw, "hash")], distance, None)[0].score
 
 

@@ -55,7 +55,6 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Signed:
 
 @pytest.fixture(scope="module")
 def verifiers() -> list[ModuleType]:
-    """Return the verifier of Truespan, and the program in one file."""
     spec = importlib.util.spec_from_file_location("truespan_verify", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
@@ -129,7 +128,6 @@ def text_attack(rng: Random, text: str) -> str:
 
 
 def attacks(signed: Signed, rng: Random) -> Iterator[tuple[str, bytes]]:
-    """Yield changed receipts, each with the name of its kind."""
     statement, receipt = signed.statement, signed.receipt
     inner, outer = [*leaves_of(statement)], [*leaves_of(receipt)][1:]
     for number in range(ATTACKS):

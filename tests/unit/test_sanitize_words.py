@@ -8,7 +8,6 @@ SHADOW = Sanitizer(Mode.SHADOW)
 
 
 def found_in(text: str) -> list[tuple[str, str]]:
-    """Return the label and the text of each finding."""
     return [(each.label, text[each.start : each.end]) for each in SHADOW.findings(text)]
 
 

@@ -33,7 +33,6 @@ def _forget_tables() -> None:
 
 
 def install(site: Path, target: str, **modules: str) -> None:
-    """Install a package with modules and the entry point `target`."""
     info = site / "example_notes-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example-notes\nVersion: 1.0\n")

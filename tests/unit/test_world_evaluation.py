@@ -55,7 +55,6 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 def report(world: World, golden: Sequence[GoldenQuery], **options: Any) -> EvaluationReport:
-    """Return the report of an evaluation."""
     *_, found = world.evaluation.report_stream(golden, **options)
     assert isinstance(found, EvaluationReport)
     return found

@@ -29,7 +29,6 @@ Build = Callable[[list[Member], str, Trap], bytes]
 
 
 def changed(members: list[Member], name: str, **changes: object) -> list[Member]:
-    """Return the members with one of them changed."""
     return [
         replace(one, **changes) if one.name == name.encode() else one  # type: ignore[arg-type]
         for one in members

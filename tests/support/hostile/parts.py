@@ -32,7 +32,6 @@ def body(content: str) -> str:
 
 
 def relations(*entries: tuple[str, str, str, str]) -> str:
-    """Return a part of relations: id, kind, target and mode."""
     rows = "".join(
         f'<Relationship Id="{id}" Type="{OFFICE}/{kind}" Target="{target}"'
         + (f' TargetMode="{mode}"' if mode else "")

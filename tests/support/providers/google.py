@@ -43,12 +43,10 @@ class Google(Loopback):
 
     @property
     def embeds(self) -> list[list[dict[str, Any]]]:
-        """Return what was asked to be embedded."""
         return [asked.content["requests"] for asked in self.to(f"{self.path}:batchEmbedContents")]
 
     @property
     def counts(self) -> list[str]:
-        """Return the texts that were to be counted."""
         found = self.to(f"{self.path}:countTokens")
         return [asked.content["contents"][0]["parts"][0]["text"] for asked in found]
 

@@ -22,8 +22,6 @@ _CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
 
 
 class SigningKey:
-    """A private key with its id and its algorithm."""
-
     def __init__(self, key_id: str | None, algorithm: str = "ES256", *, bits: int = 2048) -> None:
         self.id = key_id
         self.algorithm = algorithm
@@ -35,7 +33,6 @@ class SigningKey:
             self.private = rsa_key(bits)
 
     def jwk(self, **changed: Any) -> dict[str, Any]:
-        """Return the public key as a provider publishes it."""
         form = jwt.get_algorithm_by_name(self.algorithm)
         published = json.loads(form.to_jwk(self.private.public_key()))  # type: ignore[attr-defined]
         entry = published | {"use": "sig", "alg": self.algorithm} | changed

@@ -50,7 +50,6 @@ class Ollama(Loopback):
 
     @property
     def embeds(self) -> list[dict[str, Any]]:
-        """Return what /api/embed was asked."""
         return [asked.content for asked in self.to("/api/embed")]
 
     def _about(self, asked: Asked, answer: Callable[[Model, dict[str, Any]], Reaction]) -> Reaction:

@@ -34,7 +34,6 @@ class OpenAi(Loopback):
 
     @property
     def embeds(self) -> list[dict[str, Any]]:
-        """Return what was asked to be embedded."""
         return [asked.content for asked in self.to(PATH)]
 
     def answer(self, asked: Asked) -> Reaction:
