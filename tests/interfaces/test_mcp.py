@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from tests.interfaces.mcp_clients import (
     BOOK,
     UNREAD,
     Session,
-    code_of,
     command,
     found_in,
     passages_of,
@@ -38,7 +36,6 @@ from truespan.extensions.server.mcp.server import call_tool
 from truespan.extensions.server.mcp.stdio import open_narrowed
 from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 
@@ -72,64 +69,11 @@ def timeless(bundle: Any) -> Any:
 # Lists
 
 
-@proves("mcp.no-position-argument")
-def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
-    schemas = {name: tool.input_schema for name, tool in ann.tools().items()}
-
-    assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
-        "list_books": set(),
-        "get_reading_position": {"book"},
-        "list_notes": {"book", "search"},
-        "retrieve_context": {
-            "query",
-            "book",
-            "top_k",
-            "mode",
-            "rerank",
-            "notes",
-            "signed",
-            *PassageArguments.__annotations__,
-        },
-    }
-    assert all(schema["additionalProperties"] is False for schema in schemas.values())
-    top_k = schemas["retrieve_context"]["properties"]["top_k"]
-    assert (top_k["default"], top_k["minimum"], top_k["maximum"]) == (20, 1, 20)
-    assert schemas["retrieve_context"]["required"] == ["query"]
-
-
-def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> None:
-    schemas = {name: tool.input_schema for name, tool in owner.tools().items()}
-
-    assert set(schemas) == {"search", "retrieve"}
-    assert set(schemas["search"]["properties"]) == {
-        "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
-        *FILTER_NAMES, "signed",
-    }  # fmt: skip
-    request = {entry.name for entry in fields(RetrievalRequest)} - {
-        "filters",
-        "passages",
-        "by_default",
-    }
-    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "signed"}
-    assert set(schemas["retrieve"]["properties"]) == request | options
-    assert all(schema["additionalProperties"] is False for schema in schemas.values())
-
-
 def test_every_type_of_a_result_has_a_description(ann: Session, owner: Session) -> None:
     for server in (ann, owner):
         for name, tool in server.tools().items():
             types = (tool.output_schema or {})["$defs"]
             assert [kind for kind in types if not types[kind].get("description")] == [], name
-
-
-@proves("mcp.text-as-data", "reading.every-surface")
-def test_server_description_has_no_document_text(ann: Session, owner: Session) -> None:
-    for server in (ann, owner):
-        said = json.dumps([tool.model_dump() for tool in server.tools().values()])
-        said += str(server.instructions())
-
-        for word in ("Osric", "Lamp", "lamp.md", "Keeper", *UNREAD):
-            assert word not in said
 
 
 def test_readers_and_owners_have_different_tools(ann: Session, owner: Session) -> None:
@@ -158,14 +102,6 @@ def test_a_model_gets_what_the_library_gives_the_reader(ann: Session, library: P
     assert twin.retrieved_chunks
     for word in UNREAD:
         assert word not in result.model_dump_json()
-
-
-@proves("mcp.retrieval")
-def test_the_number_of_passages_and_the_book_can_be_chosen(ann: Session) -> None:
-    one = found_in(ann.call("retrieve_context", query=QUESTION, top_k=1, book="lamp.md"))
-
-    assert one["metadata"]["returned_count"] == 1
-    assert one["metadata"]["sources"][0]["source"] == "lamp.md"
 
 
 def test_query_far_from_what_was_read_gets_a_line_before_the_passages(ann: Session) -> None:
@@ -236,52 +172,6 @@ def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str
         assert [notice["code"] for notice in warnings] == ["no_reading_position"]
 
 
-@proves("mcp.no-position-argument", "store.second-process")
-def test_new_position_is_seen_by_every_server(ann: Session, library: Path) -> None:
-    with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
-        before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
-        with truespan.open(library) as opened:
-            opened.world("w").reader("ann").set_position("lamp.md", sentence=1)
-        try:
-            after = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
-            asked = ann.call("retrieve_context", query=QUESTION)
-        finally:
-            with truespan.open(library) as opened:
-                opened.world("w").reader("ann").set_position("lamp.md", through_chapter="Two")
-
-    assert before[0] == before[1]
-    assert after[0] == after[1]
-    assert after[0]["position"]["sid"] == 1
-    assert "red cord" not in asked.model_dump_json()
-
-
-@proves("reading.non-interference")
-def test_unread_text_does_not_change_mcp_replies(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("w")
-    reader = world.reader("ann")
-    world.ingest(lib.write("lamp.md", BOOK), kind="book")
-    reader.set_position("lamp.md", through_chapter="Two")
-
-    def answers() -> list[bytes]:
-        calls = ({}, {"book": "lamp.md"}, {"query": QUESTION}, {"query": "culprit", "top_k": 1})
-        results = [call_tool(tool, given, reader) for tool in READER_ROLE.tools for given in calls]
-        for result in results:
-            result["structuredContent"].get("metadata", {})["processing_time_ms"] = 0
-        return [msgspec.json.encode(result) for result in results]
-
-    before = answers()
-    read = BOOK.partition("## Three")[0]
-    for ahead in (
-        "## Three: Kyoto\n\nIt was the gardener.\n\n## Four\n\nThe end.\n",
-        "",
-        "He slept.",
-    ):
-        world.ingest(lib.write("lamp.md", read + ahead), kind="book")
-
-        assert answers() == before
-
-
 # The owner
 
 
@@ -345,83 +235,6 @@ def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> 
 
 def fail() -> None:
     raise ProviderUnavailable("The provider does not answer.")
-
-
-# Refusals
-
-
-@proves("mcp.no-position-argument", "errors.stable-codes")
-@pytest.mark.parametrize(
-    "extra",
-    [{"position": 99}, {"user_pos": 99}, {"sid": 99}, {"reader": "bob"}, {"Query": "x"}],
-    ids=str,
-)
-def test_an_argument_that_no_tool_has_is_refused(ann: Session, extra: dict[str, Any]) -> None:
-    for tool, arguments in (
-        ("retrieve_context", {"query": QUESTION}),
-        ("get_reading_position", {}),
-        ("list_books", {}),
-    ):
-        result = ann.call(tool, **arguments, **extra)
-
-        assert code_of(result) == "invalid_argument"
-        assert next(iter(extra)) in texts_of(result)[0]
-        jsonschema.validate(result.structured_content, ann.tools()[tool].output_schema or {})
-
-
-@proves("reading.query-required")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"query": None},
-        {"query": 5},
-        {"query": ["key"]},
-        {"query": ""},
-        {"query": QUESTION, "top_k": 0},
-        {"query": QUESTION, "top_k": 21},
-        {"query": QUESTION, "top_k": "5"},
-        {"query": QUESTION, "top_k": 5.5},
-        {"query": QUESTION, "top_k": True},
-        {"query": QUESTION, "top_k": None},
-        {"query": QUESTION, "book": 1},
-        {"query": QUESTION, "book": ""},
-    ],
-    ids=lambda given: str(given)[:50],
-)
-def test_a_wrong_type_or_size_is_refused(ann: Session, arguments: dict[str, Any]) -> None:
-    result = ann.call("retrieve_context", **arguments)
-
-    assert code_of(result) == "invalid_argument"
-    wrong = result.structured_content or {}
-    assert wrong["error"]["retryable"] is False
-    assert "argument" in wrong["error"]["message"]
-
-
-def test_a_blank_query_has_a_code_of_its_own(ann: Session) -> None:
-    assert code_of(ann.call("retrieve_context", query="   ")) == "blank_query"
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("search", {"query": "x", "floor": 1.5}),
-        ("search", {"query": "x", "floor": True}),
-        ("search", {"query": "x", "top_k": -1}),
-        ("search", {"query": "x", "topk": 1}),
-        ("retrieve", {}),
-        ("retrieve", {"query": "x", "top_k": 21}),
-        ("retrieve", {"query": "x", "tags": "one"}),
-        ("retrieve", {"query": "x", "documents": [1]}),
-        ("retrieve", {"query": "x", "chapters": "One"}),
-        ("retrieve", {"selected_text": "x" * 5001}),
-    ],
-    ids=str,
-)
-def test_the_owners_arguments_are_checked_as_well(
-    owner: Session, tool: str, arguments: dict[str, Any]
-) -> None:
-    assert code_of(owner.call(tool, **arguments)) == "invalid_argument"
 
 
 # The authority behind the tools

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import jsonschema
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -135,8 +136,12 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}
     assert set(owning["retrieve"]["properties"]) == request | {*FILTER_NAMES, *options}
+    assert set(owning) == {"search", "retrieve"}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False
+    top_k = reading["retrieve_context"]["properties"]["top_k"]
+    assert (top_k["default"], top_k["minimum"], top_k["maximum"]) == (20, 1, 20)
+    assert reading["retrieve_context"]["required"] == ["query"]
 
 
 @proves("mcp.retrieval", "mcp.text-as-data")
@@ -152,16 +157,19 @@ def test_both_get_what_the_library_gives(
     assert "red cord" in texts_of(read)[0]
 
 
-@proves("mcp.no-position-argument")
-@pytest.mark.parametrize(
-    "extra", [{"position": 99}, {"sid": 99}, {"reader": "bob"}, {"user_pos": 99}], ids=str
-)
-def test_an_argument_that_no_tool_has_is_refused_everywhere(
-    ann: Session, extra: dict[str, Any]
-) -> None:
-    result = ann.call("retrieve_context", query=QUESTION, **extra)
+@proves("mcp.no-position-argument", "errors.stable-codes")
+@pytest.mark.parametrize("extra", ["position", "user_pos", "sid", "reader", "Query"])
+def test_arguments_that_no_tool_has_are_refused(ann: Session, extra: str) -> None:
+    for tool, arguments in (
+        ("retrieve_context", {"query": QUESTION}),
+        ("get_reading_position", {}),
+        ("list_books", {}),
+    ):
+        result = ann.call(tool, **arguments, **{extra: 99})
 
-    assert code_of(result) == "invalid_argument"
+        assert code_of(result) == "invalid_argument"
+        assert extra in texts_of(result)[0]
+        jsonschema.validate(result.structured_content, ann.tools()[tool].output_schema or {})
 
 
 @proves("store.second-process")
@@ -196,6 +204,7 @@ def test_resources_are_named_by_doc_id_and_path(
         listed = [*server.resources().values(), *server.templates()]
         listed += server.tools().values()
         said = json.dumps([one.model_dump(mode="json") for one in listed])
+        said += str(server.instructions())
         assert not [word for word in OUT_OF_BOOKS if word in said]
 
 

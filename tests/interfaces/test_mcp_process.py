@@ -153,18 +153,6 @@ def test_a_call_that_is_given_up_harms_no_other(library: Path, gate: Path) -> No
 # Start
 
 
-@pytest.mark.parametrize("options", [[], ["--reader", "ann", "--owner"]], ids=["neither", "both"])
-def test_a_server_is_for_a_reader_or_for_the_owner_and_says_so(
-    library: Path, options: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = run(command(library, *options))
-
-    out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
-    assert "--reader NAME" in err
-    assert "--owner" in err
-
-
 def test_mcp_without_a_library_ends_with_one_line(library: Path) -> None:
     nowhere = command(library, "--reader", "ann", world="nowhere")
     unnamed = ["mcp", "--library", str(library), "--owner"]
@@ -262,18 +250,23 @@ def test_the_configuration_of_each_client_has_the_same_command(
     assert tomllib.loads(printed("codex"))["mcp_servers"]["truespan-w"] == entry
 
 
-def test_a_configuration_that_could_not_work_is_not_printed(
+@proves("mcp.writes-opt-in")
+def test_options_that_could_not_work_are_refused(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments, said in (
-        (command(library, "--print-config"), "--reader NAME"),
-        (command(library, "--owner", "--print-config", world="nowhere"), "no world 'nowhere'"),
-        (command(library, "--owner", "--print-config", "--client", "x"), "desktop, vscode"),
+    for options, said in (
+        ([], "--reader NAME"),
+        (["--reader", "ann", "--owner"], "--owner"),
+        (["--owner", "--may-move"], "--reader NAME"),
+        (["--reader", "ann", "--may-ingest"], "--owner"),
+        (["--print-config"], "--reader NAME"),
+        (["--owner", "--print-config", "--world", "nowhere"], "no world 'nowhere'"),
+        (["--owner", "--print-config", "--client", "x"], "desktop, vscode"),
     ):
-        code = run(arguments)
+        code = run(command(library, *options))
 
         out, err = capsys.readouterr()
-        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert (code, out, err.count("\n")) == (2, "", 1), options
         assert said in err
 
 

@@ -25,7 +25,6 @@ from tests.interfaces.mcp_clients import (
 from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.cli import run
 from truespan.extensions.server.http.streamable import select_target
 from truespan.extensions.server.mcp.caller import (
     NOTHING_WRITTEN,
@@ -219,20 +218,6 @@ def test_mcp_over_http_follows_permissions_of_tokens(
         # A session with tools that write is unknown to a token without them.
         session = at.begin(full, "/w/ann")
         assert at.call(session, "tools/list", reading, "/w/ann").status_code == 404
-
-
-@proves("mcp.writes-opt-in")
-def test_mcp_refuses_conflicting_options(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
-        (["--owner", "--may-move"], "--reader NAME"),
-        (["--reader", "ann", "--may-ingest"], "--owner"),
-    ]
-    for options, said in rows:
-        code = run(command(library, *options))
-
-        out, err = capsys.readouterr()
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert said in err
 
 
 # Positions

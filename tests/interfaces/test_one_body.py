@@ -142,6 +142,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("read", {"query": QUESTION, "reader": "ann", "tags": ["x"]}, "invalid_argument"),
     ("retrieve", {"query": QUESTION, "no_such": "x"}, "invalid_argument"),
     ("retrieve", {"query": QUESTION, "world": "absent"}, "world_not_found"),
+    ("read", {"query": QUESTION, "reader": "ann", "top_k": 0}, "invalid_argument"),
     ("read", {"query": " ", "reader": "ann"}, "blank_query"),
     ("read", {"query": QUESTION, "reader": "ann", "book": "absent.md"}, "document_not_found"),
     ("read", {"query": QUESTION, "reader": "ann", "top_k": 21}, "invalid_argument"),
@@ -169,6 +170,18 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("why_not", {"chunk_id": "x", "query": " "}, "blank_query"),
     ("why_not", {"chunk_id": "x", "query": QUESTION, "top_k": 21}, "invalid_argument"),
 ]  # fmt: skip
+
+
+ANN = {"query": QUESTION, "reader": "ann"}
+WRONG_TYPES: list[tuple[str, dict[str, Any]]] = [
+    *(("read", ANN | {"query": query}) for query in (None, 5, ["key"])),
+    *(("read", ANN | {"top_k": count}) for count in ("5", 5.5, True, None)),
+    *(("read", ANN | {"book": book}) for book in ("", 1)),
+    ("retrieve", {"query": QUESTION, "tags": "one"}),
+    ("retrieve", {"query": QUESTION, "documents": [1]}),
+    ("retrieve", {"query": QUESTION, "chapters": "One"}),
+]
+"""Requests that the command line cannot spell, or spells like valid ones."""
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +268,13 @@ def test_the_same_mistake_gets_the_same_code_at_every_door(
     assert len(found) >= 2
     for name, one in found.items():
         assert (one.code, one.retryable) == (code, False), name
+
+
+@proves("reading.query-required")
+def test_wrong_types_are_refused_by_all_interfaces_with_types(interfaces: list[Any]) -> None:
+    for operation, given in WRONG_TYPES:
+        for name, one in ask_all(interfaces[:3], operation, given).items():
+            assert (one.code, one.retryable) == ("invalid_argument", False), (name, given)
 
 
 def test_why_not_and_jobs_are_equal_on_every_interface(
