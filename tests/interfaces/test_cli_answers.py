@@ -223,26 +223,6 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "wrong"),
-    [
-        (["ask", " ", "-w", "w"], "The query is empty"),
-        (["ask", "Who?", "-w", "elsewhere"], "There is no world 'elsewhere'"),
-        (["ask", "Who?", "-w", "w", "--domain", "none"], "There is no domain 'none'"),
-        (["ask", "Who?", "-w", "w", "--book", "lamp.md"], "--book needs a reader"),
-        (["ask", "Who?", "-w", "w", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
-        (["ask", "Who?", "-w", "w", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
-        (["usage", "-w", "w", "--limit", "-1"], "at least 0"),
-    ],
-)
-def test_bad_input_is_one_clear_line(terminal: Terminal, arguments: list[str], wrong: str) -> None:
-    code, out, err = terminal(*arguments)
-
-    assert (code, out) == (2, "")
-    assert wrong in err
-    assert len(err.splitlines()) == 1
-
-
 def test_refusal_shows_the_closest_passages(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

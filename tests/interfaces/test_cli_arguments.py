@@ -34,32 +34,73 @@ def test_arguments_that_are_not_utf_8_are_refused(
     assert "is not UTF-8" in out + err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["usage", "--limit", HUGE],
-        ["evaluate", "golden.yaml", "-g", HUGE],
-        ["evaluate", "golden.yaml", "--against", HUGE],
-        ["calibrate", "golden.yaml", "-g", HUGE],
-        ["doctor", "--embed-sample", HUGE],
-        ["reindex", "-g", HUGE],
-        ["promote", HUGE],
-    ],
-)
-def test_numbers_beyond_counting_are_refused(
+NO_CHUNK = "00000000-0000-5000-8000-000000000000"
+REFUSED = [
+    *(([*command, HUGE], "") for command in (
+        ["usage", "--limit"], ["evaluate", "golden.yaml", "-g"],
+        ["evaluate", "golden.yaml", "--against"], ["calibrate", "golden.yaml", "-g"],
+        ["doctor", "--embed-sample"], ["reindex", "-g"], ["promote"],
+    )),
+    (["search", "x", "-w", "nowhere"], "no world 'nowhere'"),
+    (["search", "   "], "query is empty"),
+    (["search", "x", "-k", "-1"], "must not be negative"),
+    (["search", "x", "--floor", "1.5"], "between 0.0 and 1.0"),
+    (["ingest", "missing.txt"], "no such file"),
+    (["ingest", "golden.yaml", "--kind", "novel"], "'document' or 'book'"),
+    (["ingest", "folder", "--watch", "--dry-run"], "--watch cannot be combined with"),
+    (["show", "nothing"], "no document 'nothing'"),
+    (["show", NO_CHUNK], "no chunk"),
+    (["delete", "9"], "no document '9'"),
+    (["ask", " "], "The query is empty"),
+    (["ask", "Who?", "-w", "elsewhere"], "There is no world 'elsewhere'"),
+    (["ask", "Who?", "--domain", "none"], "There is no domain 'none'"),
+    (["ask", "Who?", "--book", "lamp.md"], "--book needs a reader"),
+    (["ask", "Who?", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
+    (["ask", "Who?", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
+    (["usage", "--limit", "-1"], "at least 0"),
+    (["doctor", "-w", "nowhere"], "no world 'nowhere'"),
+    (["doctor", "--embed-sample", "-1"], "embed-sample"),
+    (["backup", "no/such/folder/b"], ""),
+    (["restore", "absent"], ""),
+    *((["token", "create", *words], "") for words in (
+        ["app", "--all-worlds"], ["app", "-w", "absent"], [""], ["app", "--verb", "everything"],
+        ["app", "--verb", "read", "--reader", "ada"], ["app", "--expires", "soon"],
+        ["app", "--expires", "0d"], ["app", "--expires", "999999999w"], ["app", "--expires", "-1d"],
+    )),
+    (["token", "revoke", "0000000000000000"], ""),
+    (["token", "revoke", "' OR 1=1 --"], ""),
+    (["token", "create", "x", "--verb", "write", "--audience", "a"], ""),
+]  # fmt: skip
+"""Arguments that a command refuses, and words of the line that says why."""
+WITHOUT_WORLD = ("backup", "restore", "revoke")
+
+
+def test_wrong_arguments_are_refused_in_one_line_and_change_nothing(
     library: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
 ) -> None:
     (tmp_path / "golden.yaml").write_text("- query: Who wound the clock?\n  expected: [lamp.md]\n")
     monkeypatch.chdir(tmp_path)
 
-    assert run([*arguments, "-w", "w", "-L", str(library)]) == 2
+    def state() -> list[str]:
+        found = [capsys.readouterr().out]
+        for command in (["status", "-w", "w", "--json"], ["token", "list"]):
+            assert run([*command, "-L", str(library)]) == 0
+            found.append(capsys.readouterr().out)
+        return found[1:]
 
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    before = state()
+    for arguments, words in REFUSED:
+        world = [] if {"-w", *WITHOUT_WORLD} & {*arguments} else ["-w", "w"]
+        code = run([*arguments, *world, "-L", str(library)])
+
+        out, err = capsys.readouterr()
+        assert (code, out, err.count("\n")) == (2, "", 1), arguments
+        assert err.startswith("truespan: "), arguments
+        assert words in err, arguments
+    assert state() == before
 
 
 ODD = ["1_000", " 5", "5 ", "+5", "1e3", "5.0", "05", "0x10", "\u0663", "\uff15", ""]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal, terminal
 from truespan.wiring import open_library
 
@@ -51,10 +49,3 @@ def test_deletion_gives_receipt_and_a_world_needs_confirmation(terminal: Termina
     assert terminal.json("status", "-w", "w")[0] == 0
     assert terminal("delete", "-w", "w", "--all", "--yes")[0] == 0
     assert terminal("status", "-w", "w")[0] == 2
-
-
-@pytest.mark.parametrize("arguments", [["backup", "no/such/folder/b"], ["restore", "absent"]])
-def test_what_cannot_be_is_one_clear_line(terminal: Terminal, arguments: list[str]) -> None:
-    terminal("init")
-    code, out, err = terminal(*arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)

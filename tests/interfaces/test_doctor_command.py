@@ -69,27 +69,3 @@ def test_doctor_reports_lost_text_until_it_is_ingested_again(
     ingest = ["ingest", str(folder / "night.txt"), "-w", "w", "-L", str(folder / "library")]
     assert run(ingest) == 0
     assert doctor(folder) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["-w", "nowhere"], "no world 'nowhere'"),
-        (["--embed-sample", "-1"], "embed-sample"),
-        (["--embed-sample", "9" * 20], "embed-sample"),
-    ],
-)
-def test_bad_input_is_one_clear_line(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    line: str,
-) -> None:
-    monkeypatch.chdir(folder)
-
-    assert doctor(folder, *arguments) == 2
-
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert line in err

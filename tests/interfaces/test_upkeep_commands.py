@@ -105,22 +105,6 @@ def test_the_doctor_looks_and_mends_in_the_background(
     assert (code, "jobs missing from the queue" in out) == (0, True)
 
 
-def test_cancelled_maintenance_job_is_resumed_by_a_worker(terminal: Terminal) -> None:
-    code, told = terminal.json("doctor", "--background", "--no-follow")
-    job = told["jobs"][0]["job"]["id"]
-    assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
-
-    with a_worker(terminal):
-        code, out, _ = terminal("jobs", "resume", job, "-w", "w")
-
-    assert (code, "doctor done" in out) == (0, True)
-
-
-def test_conflicting_background_options_are_refused(terminal: Terminal, tmp_path: Path) -> None:
-    code, _, err = terminal("doctor", "--background", "-w", "absent")
-    assert (code, "absent" in err) == (2, True)
-
-
 def test_background_is_refused_without_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -230,20 +230,6 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture) -
     assert [one.name for one in world.documents.list()] == ["kept.txt"]
 
 
-def test_a_running_upload_that_is_cancelled_leaves_no_file(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-
-    def cancel() -> None:
-        lib.clock.time += 2.0
-        world.jobs.cancel(world.jobs.list()[0].id)
-
-    lib.embedder.before = cancel
-    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
-
-    assert settled(lib, world, job).state is JobState.CANCELLED
-    assert files(lib) == []
-
-
 def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     lib.embedder.before = refuse
@@ -269,17 +255,6 @@ def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture) -> 
     lib.embedder.before = None
 
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
-    assert files(lib) == []
-
-
-def test_giving_up_a_failed_upload_removes_its_files(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-    lib.embedder.before = refuse
-    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
-    settled(lib, world, job)
-
-    world.jobs.cancel(job.id)
-
     assert files(lib) == []
 
 

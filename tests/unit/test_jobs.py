@@ -15,11 +15,9 @@ from truespan.cli.output.documents import show_job_line
 from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
-    Interrupted,
     JobNotFound,
     JobNotResumable,
     ProviderRefused,
-    SourceMissing,
 )
 from truespan.ingest.report import Progress
 from truespan.types.job import DocumentState, JobState, Phase
@@ -107,15 +105,6 @@ def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
         other.jobs.resume(job)
 
 
-def test_what_names_nothing_makes_no_job(lib: LibraryFixture) -> None:
-    world = new_world(lib)
-
-    with pytest.raises(SourceMissing):
-        world.ingest("nowhere/at/all")
-
-    assert world.jobs.list() == []
-
-
 def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(lib: LibraryFixture) -> None:
     world = new_world(lib)
     paths = files(lib, 8)
@@ -156,20 +145,6 @@ def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> N
 
     assert world.jobs.get(job.id).state is JobState.DONE
     assert world.jobs.get(job.id).error is None
-
-
-def test_an_interrupted_job_can_be_resumed(lib: LibraryFixture) -> None:
-    world = new_world(lib)
-
-    def stop(_: Progress) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted):
-        world.ingest(files(lib, 2), on_progress=stop)
-    [job] = world.jobs.list()
-    assert job.state is JobState.INTERRUPTED
-
-    assert len(world.jobs.resume(job.id).ingested) == 2
 
 
 def test_a_job_that_is_done_or_runs_is_not_resumed(lib: LibraryFixture) -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import make_library, vector_of
-from tests.unit.test_workers import Works, died_under, submitted
+from tests.unit.test_workers import Works, submitted
 from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
 from truespan.engine.library import Library
 from truespan.engine.world import World
@@ -20,7 +20,6 @@ from truespan.errors import (
     InvalidArgument,
     NotAllowed,
     Overloaded,
-    ProviderUnavailable,
     StoreBusy,
     WorldNotFound,
 )
@@ -316,19 +315,6 @@ def test_maintenance_job_is_retried_after_temporary_errors(
 
 
 @pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
-def test_upkeep_whose_worker_died_is_taken_up_by_another(works: Works, submit: Submit) -> None:
-    opened = works.open()
-    world = filled(works, opened)
-    job = submit(world)
-    died_under(works, world, job)
-
-    opened.work(once=True)
-
-    done = world.jobs.get(job.id)
-    assert (done.state, done.crashes, works.orders()) == (JobState.DONE, 1, [])
-
-
-@pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
 def test_cancelled_maintenance_job_can_be_resumed(works: Works, submit: Submit) -> None:
     opened = works.open()
     world = filled(works, opened)
@@ -471,19 +457,3 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
     for thread in threads:
         thread.join(60)
     assert len(of_kind(world, DOCTOR)) == 2
-
-
-def test_doctor_works_without_the_provider_where_possible(works: Works) -> None:
-    opened = works.open()
-    world = filled(works, opened)
-    make_stale(works, world)
-
-    def refuse() -> None:
-        raise ProviderUnavailable("Not now.")
-
-    works.embedder.before = refuse
-    job = world.doctor(apply=True, background=True)
-    opened.work(once=True)
-
-    assert world.jobs.get(job.id).state is JobState.DONE
-    assert opened.doctor()["world"].healthy

@@ -19,7 +19,6 @@ import truespan
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
-from truespan.cli import run
 from truespan.cli.follow import follow_folders
 from truespan.errors import (
     InvalidArgument,
@@ -408,8 +407,3 @@ def test_command_prints_a_line_for_each_job_and_ends_by_a_signal(
     report = json.loads(first)
     assert [failure["code"] for failure in report["failures"]] == ["source_broken"]
     assert len(report["removed"]) == 6
-
-
-def test_watch_cannot_be_combined_with_what_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", "folder", "--watch", "--dry-run"]) == 2
-    assert "--watch cannot be combined with" in capsys.readouterr().err

@@ -33,7 +33,7 @@ from truespan.errors import (
 from truespan.extensions.cluster import queue
 from truespan.extensions.server.serve_command import stop_on_signals
 from truespan.observability.logs import Lines
-from truespan.types.job import Job, JobState, Urgency
+from truespan.types.job import Job, JobState
 from truespan.types.scope import OWNER, Verb
 from truespan.types.source import Upload
 
@@ -164,22 +164,6 @@ def test_full_queue_refuses_jobs_without_a_trace(works: Works) -> None:
     assert len(list((works.folder / "uploads").rglob("*.txt"))) <= 2
     opened.work(once=True)
     submitted(world, "third.txt")
-
-
-def test_upkeep_waits_until_documents_are_in(works: Works) -> None:
-    opened = works.open()
-    world = opened.create_world("world")
-    submitted(world, "first.txt")
-    opened.work(once=True)
-
-    rebuilt = world.generations.reindex(background=True)
-    late = submitted(world, "late.txt")
-
-    ranks = {job: rank for job, _, rank, _ in works.orders()}
-    assert ranks == {rebuilt.id: Urgency.REINDEX, late.id: Urgency.INGEST}
-    opened.work(once=True)
-    began = {one.id: one.finished_at or 0.0 for one in world.jobs.list()}
-    assert began[late.id] < began[rebuilt.id]
 
 
 def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
