@@ -116,7 +116,12 @@ class Tables:
         "truespan.verify_receipt"."""
         self.components: dict[str, str] = {}
         """Components of a library by the names of their fields: the path of a function that takes
-        the folder and the settings."""
+        the folder, the settings and other components."""
+        self.observers: dict[str, str] = {}
+        """Observers by the settings that turn them on: the path of a class."""
+        self.pictures: dict[str, str] = {}
+        """Functions that draw a page of a source, by the name of its format. They take its bytes
+        and a `PictureRequest`."""
 
 
 # Shared by threads: read once, and never changed after that.

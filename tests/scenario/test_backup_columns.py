@@ -184,7 +184,7 @@ def test_a_restore_killed_at_any_step_leaves_no_half_library(
         if not worlds_in(folder):
             truespan.restore(backup, folder)
         with opened(folder) as library:
-            library.server.refill()
+            library._refill()
             assert told(library) == before, step
         assert images(folder) == images(source)
         assert [path.name for path in folder.parent.iterdir()] == ["library"]

@@ -10,15 +10,42 @@ import pytest
 
 import truespan
 from truespan.errors import ExtensionMissing
+from truespan.parsing import is_drawn
 from truespan.tables import tables
 from truespan.testing import WordCounter, WordEmbedder
 
 MEMBERS: dict[str, tuple[str, Callable[[truespan.Library, truespan.World], Any]]] = {
+    "Documents.picture": ("server", lambda _, world: world.documents.picture(1)),
     "Library.keys": ("proof", lambda library, _: library.keys),
+    "Library.server": ("server", lambda library, _: library.server),
+    "Reader.picture": ("server", lambda _, world: world.reader("a").picture()),
     "Reader.sign": ("proof", lambda _, world: world.reader("a").sign(world.retrieve("key"))),
     "World.sign": ("proof", lambda _, world: world.sign(world.search("key"))),
     "truespan.verify_receipt": ("proof", lambda *_: truespan.verify_receipt("{}", {})),
 }
+
+
+def test_configured_part_of_a_missing_extension_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for table in ("components", "observers"):
+        monkeypatch.setattr(tables(), table, {})
+    path = tmp_path / "truespan.toml"
+    for written, name in (
+        ("metrics = true", "metrics"),
+        ("tracing = true", "tracing"),
+        ('auth_issuer = "https://issuer.example"', "identities"),
+    ):
+        path.write_text(written)
+        with pytest.raises(ExtensionMissing, match=f"^{name} needs .*'server'"):
+            truespan.open(tmp_path, create=True)
+    path.write_text("")
+    with truespan.open(tmp_path) as library:
+        with pytest.raises(ExtensionMissing, match=r"^chat_servers needs .*'server'"):
+            library.chat_servers.find()
+        # Nothing is drawn, so that nothing has to be kept for it.
+        monkeypatch.setattr(tables(), "pictures", {})
+        assert not is_drawn("a.pdf", b"%PDF-1.7")
 
 
 def test_member_of_a_missing_extension_names_the_extension(

@@ -34,6 +34,7 @@ COMMANDS = (
         "truespan.cli.documents",
         ("show", "label", "delete", "jobs"),
     ),
+    Commands("Serve", "truespan.cli.tokens", ("token",)),
     Commands("Quality", "truespan.cli.worlds", ("defaults", "usage")),
     Commands(
         "Generations",

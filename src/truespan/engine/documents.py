@@ -17,6 +17,7 @@ from truespan.engine.jobs import remove_uploads
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
+from truespan.tables import member_of
 from truespan.types.arguments import MAX_FRESHNESS_SECONDS
 from truespan.types.audience import EVERYONE, DocumentAccess, check_labels
 from truespan.types.catalog import document_references, find_by_title
@@ -291,24 +292,7 @@ class Documents(WorldPart, frozen=True):
             DocumentNotFound, DocumentAmbiguous: As `get`.
             InvalidArgument: `page` or `sentence` is out of range.
         """
-        from truespan.extensions.server.pictures.draw import draw_page
-
-        check_whole("page", page, 1, LAST_FIRST)
-        if sentence is not None:
-            check_whole("sentence", sentence, 0, LAST_FIRST)
-        components = self._access.components
-
-        def read() -> PagePicture | None:
-            scope, document = self._find(reference)
-            revision = components.store.in_force(scope, document.number)
-            if revision is None:
-                return None
-            return draw_page(components, scope, revision, page, sentence=sentence)
-
-        found = self._access.with_stable_snapshot(read)
-        if found is None:
-            raise errors.ImageNotFound
-        return found
+        return member_of(self, "picture", "server")(reference, page, sentence=sentence)
 
     def outline(self, reference: str | int) -> builtins.list[OutlineEntry]:
         """Return where the chapters and sections of a document begin.

@@ -17,7 +17,6 @@ from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.world import World
-from truespan.extensions.server.library import IdempotencyStore
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.pipeline import require_world
@@ -62,7 +61,6 @@ class Library(Extended):
     def __init__(self, components: Components, authority: Authority = OWNER) -> None:
         self._components = components
         self._authority = authority
-        self._idempotency = IdempotencyStore(components)
 
         def repair(scope: Scope) -> None:
             from truespan.engine.jobs import background_repair
@@ -264,9 +262,7 @@ class Library(Extended):
     @property
     def server(self) -> LibraryServer:
         """Operations for the processes that serve the library."""
-        from truespan.extensions.server.library import LibraryServer
-
-        return LibraryServer(self._components, self._authority, self._idempotency, self._open)
+        return member_of(self, "server", "server")()
 
     @property
     def tokens(self) -> AccessTokens:
@@ -294,8 +290,11 @@ class Library(Extended):
             InvalidArgument: A label is invalid.
             NotAllowed: No rule gives a user of the identity provider any right.
         """
+        from truespan.engine.tokens import authenticate
+
         labels = None if audience is None else check_labels(audience)
-        return self.server.admit(secret, labels).authority
+        principal = authenticate(self._components, self._authority, secret)
+        return (principal if labels is None else principal.for_audience(labels)).authority
 
     def backup(
         self,
@@ -405,7 +404,7 @@ class Library(Extended):
             raise errors.InvalidArgument("At least one job must run at a time.")
 
         def on_tick() -> None:
-            scopes = self.server.scopes()
+            scopes = self._scopes()
             resume_waiting(self._components, scopes)
             submit_due_maintenance(self._components, scopes)
 
@@ -528,6 +527,19 @@ class Library(Extended):
 
     def _record(self, reference: str) -> WorldRecord:
         return require_world(self._components.store, self._authority, reference)
+
+    def _scopes(self) -> list[Scope]:
+        """Return the scope of every world that has a generation."""
+        worlds = self._components.store.worlds(self._authority)
+        found = ((world.id, world.generation) for world in worlds)
+        return [Scope(self._authority, id, generation) for id, generation in found if generation]
+
+    def _refill(self) -> int:
+        """Write a point for every stored vector that has none; return the number of points."""
+        from truespan.maintenance.repair import refill
+
+        store, index = self._components.store, self._components.index
+        return sum(refill(store, index, scope) for scope in self._scopes())
 
     def _require_owner(self, action: str) -> None:
         if self._authority != OWNER:

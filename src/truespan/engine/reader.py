@@ -249,20 +249,7 @@ class Reader(WorldPart, frozen=True):
             PositionNotFound: The reader has no position in such a book.
             InvalidArgument: `page` is out of range.
         """
-        from truespan.extensions.server.pictures.draw import draw_page
-
-        check_whole("page", page, 1, LAST_FIRST)
-        components = self._access.components
-
-        def read() -> PagePicture | None:
-            scope, position = self._open_book(book)
-            active = self._require_active(scope, position)
-            return draw_page(components, scope, active, page, until=position.sid)
-
-        found = self._access.with_stable_snapshot(read)
-        if found is None:
-            raise errors.ImageNotFound
-        return found
+        return member_of(self, "picture", "server")(page, book=book)
 
     @list_arguments
     def retrieve(

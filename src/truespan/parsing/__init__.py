@@ -15,7 +15,6 @@ from msgspec.structs import asdict, replace
 
 from truespan.errors import SourceEmpty
 from truespan.parsing.detect import explain_refusal, format_of, may_hold_members, supported
-from truespan.parsing.formats import HTML, PDF
 from truespan.tables import FileFormat, import_member, tables
 from truespan.text.clean import clean
 from truespan.types.picture import PictureRequest, Rendering
@@ -117,46 +116,19 @@ def _load(found: FileFormat, shown: str, data: bytes, options: ParseOptions) -> 
     return parse(shown, data, **{name: getattr(options, name) for name in found.options})
 
 
-_MEDIA_TYPES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-    b"BM": "image/bmp",
-}
-"""Media types of the images that browsers show, by their first bytes."""
-
-
 def is_drawn(name: str, data: bytes) -> bool:
     """Return whether a source can be shown as it looks."""
     found = format_of(name, data)
-    return found is not None and (found in (PDF, HTML) or found.only_ocr)
+    return found is not None and found.name in tables().pictures
 
 
 def draw(data: bytes, request: PictureRequest) -> Rendering | None:
     """Return a page of a source as it looks; None if there is none, or no part of it alone.
 
-    Where on an image or a web page a sentence ends is unknown, so neither has parts.
-
     Raises:
         SourceRefused: The source is broken or too large.
     """
     found = format_of(request.name, data)
-    if found is PDF:
-        # Imported on first use, as parsers are.
-        from truespan.extensions.server.pictures.pdf import draw_page
-
-        return draw_page(data, request)
-    if request.page != 1 or request.only_parts:
-        return None
-    no_boxes = ((),) * len(request.parts)
-    if found is not None and found.only_ocr:
-        media_type = next(
-            (kind for mark, kind in _MEDIA_TYPES.items() if data.startswith(mark)), None
-        )
-        return Rendering(media_type, 0, 0, no_boxes, data) if media_type else None
-    if found is HTML:
-        from truespan.parsing.formats.html import sanitize_page
-
-        return Rendering("text/html", 0, 0, no_boxes, sanitize_page(request.name, data).encode())
-    return None
+    path = None if found is None else tables().pictures.get(found.name)
+    # Imported on first use, as parsers are.
+    return None if path is None else import_member(path)(data, request)

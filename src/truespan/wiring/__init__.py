@@ -24,7 +24,6 @@ from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
 from truespan.protocols import (
     ChatModels,
-    ChatServers,
     Clock,
     Embedder,
     FolderWatcher,
@@ -39,7 +38,14 @@ from truespan.providers import cohort
 from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.retrieval.query import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
-from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
+from truespan.settings.catalogue import (
+    MEBIBYTE,
+    AuthSettings,
+    IndexSettings,
+    Settings,
+    StoreSettings,
+    split_list,
+)
 from truespan.tables import require, tables
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check
@@ -124,7 +130,11 @@ def open_library(
     providers.check_rerank(settings)
     _check_ocr(settings)
     clock = SystemClock()
-    identities = providers.identities(folder, settings, clock)
+    identities = None
+    if settings.auth.issuer:
+        identities = _component("identities", "server", folder, settings, clock)
+    elif settings.auth != AuthSettings() or settings.auth_rules:
+        raise InvalidConfiguration("The settings auth_* need auth_issuer.")
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
     model = providers.local_model(settings)
@@ -180,7 +190,9 @@ def open_library(
             others=_other_embedders(settings, make_embedder, others),
             default_model="" if embedder else _default_model(settings),
             chat=models,
-            chat_servers=defer(partial(_chat_servers, folder, clock, store, models))
+            chat_servers=defer(
+                partial(_component, "chat_servers", "server", folder, clock, store, models)
+            )
             if chat is None
             else None,
             rerank=rerank,
@@ -352,12 +364,6 @@ def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) ->
     return DraftWorkers(jobs, DraftTools(parser, counter, count_chunks))
 
 
-def _chat_servers(folder: Path, clock: Clock, store: Store, models: ChatModels) -> ChatServers:
-    from truespan.extensions.server.chat_servers import LocalChatServers
-
-    return LocalChatServers(folder, clock, store, models)
-
-
 def _assets(folder: Path, settings: Settings) -> AssetFolder:
     from truespan.files.assets import AssetFolder
 
@@ -491,14 +497,11 @@ def _observers(
     """
     observers: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
+    known = tables().observers if settings.tracing or metrics or settings.metrics else {}
     if settings.tracing:
-        from truespan.extensions.server.tracing import TracingObserver
-
-        observers.append(TracingObserver())
+        observers.append(require(known.get("tracing"), "tracing", "server")())
     if settings.metrics if metrics is None else metrics:
-        from truespan.extensions.server.metrics import MetricsObserver
-
-        metrics_observer = MetricsObserver(shared_metrics())
+        metrics_observer = require(known.get("metrics"), "metrics", "server")(shared_metrics())
         observers.append(metrics_observer)
         exposition = metrics_observer.exposition
     if logs:

@@ -19,20 +19,18 @@ from truespan.protocols import (
     Clock,
     Cooldowns,
     Embedder,
-    Identities,
     RateLimitStore,
     Reranker,
     TokenCounter,
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder
-from truespan.settings.catalogue import AuthSettings, ChatSettings, FallbackChatSettings, Settings
+from truespan.settings.catalogue import ChatSettings, FallbackChatSettings, Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules
 from truespan.types.decision import DecisionSettings, ScoreMode
 from truespan.types.profile import Calibration, Distance
-from truespan.types.token import SignIn
 
 if TYPE_CHECKING:
     from truespan.extensions.models.torch_embedder import TorchEmbedder
@@ -425,53 +423,3 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
         raise InvalidConfiguration(
             f"Settings that begin with {ANSWER_PREFIX!r}: {problem.message}", advice=problem.advice
         ) from None
-
-
-def identities(folder: Path, settings: Settings, clock: Clock) -> Identities | None:
-    """Return the configured users of an identity provider; None if no issuer is configured.
-
-    Raises:
-        InvalidConfiguration: a setting is missing or contradicts another one.
-    """
-    auth = settings.auth
-    if not auth.issuer:
-        if auth != AuthSettings() or settings.auth_rules:
-            raise InvalidConfiguration("The settings auth_* need auth_issuer.")
-        return None
-    from truespan.extensions.server.openid import (
-        ALGORITHMS,
-        KeyCache,
-        OpenIdVerifier,
-        key_client,
-        key_file,
-    )
-
-    if not auth.audience.strip() or not settings.auth_rules:
-        raise InvalidConfiguration(
-            "auth_issuer needs auth_audience and at least one rule in [[auth.rules]].",
-            advice="Without an audience, tokens for other programs would be accepted too.",
-        )
-    if bool(auth.jwks_url) == bool(auth.jwks_file):
-        raise InvalidConfiguration("auth_issuer needs either auth_jwks_url or auth_jwks_file.")
-    algorithms = [name.strip() for name in auth.algorithms.split(",") if name.strip()]
-    if not algorithms or not set(algorithms) <= set(ALGORITHMS):
-        raise InvalidConfiguration(f"auth_algorithms must be some of: {', '.join(ALGORITHMS)}.")
-    sign_in = (auth.client_id, auth.authorize_url, auth.token_url)
-    if any(sign_in) and not all(sign_in):
-        raise InvalidConfiguration(
-            "Signing in on the page needs auth_client_id, auth_authorize_url and auth_token_url."
-        )
-    load = key_client(auth.jwks_url, clock) if auth.jwks_url else key_file(folder / auth.jwks_file)
-    keys = KeyCache(load, algorithms, clock, auth.cache_seconds)
-    verifier = OpenIdVerifier(
-        keys,
-        issuer=auth.issuer,
-        audience=auth.audience.strip(),
-        algorithms=algorithms,
-        leeway_seconds=auth.leeway_seconds,
-    )
-    options = None
-    if auth.client_id:
-        addresses = (auth.authorize_url, auth.token_url)
-        options = SignIn(auth.issuer, auth.client_id, *addresses, auth.scope)
-    return Identities(verifier, settings.auth_rules, options)

@@ -13,8 +13,26 @@ _HERE = "truespan.extensions.server"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands."""
+    """Add the commands, and what the engine looks up."""
     tables.commands += (
-        Commands("Serve", f"{_HERE}.serve_command", ("serve", "mcp", "worker", "token")),
+        Commands("Serve", f"{_HERE}.serve_command", ("serve", "mcp", "worker")),
         Commands("Models", f"{_HERE}.models_command", ("models",)),
     )
+    tables.components |= {
+        "chat_servers": f"{_HERE}.chat_servers:LocalChatServers",
+        "identities": f"{_HERE}.openid:open_identities",
+    }
+    tables.members |= {
+        "Documents.picture": f"{_HERE}.pictures.draw:picture_of",
+        "Library.server": f"{_HERE}.library:LibraryServer",
+        "Reader.picture": f"{_HERE}.pictures.draw:read_picture_of",
+    }
+    tables.observers |= {
+        "metrics": f"{_HERE}.metrics:MetricsObserver",
+        "tracing": f"{_HERE}.tracing:TracingObserver",
+    }
+    tables.pictures |= {
+        "html": f"{_HERE}.pictures.whole:draw_web_page",
+        "image": f"{_HERE}.pictures.whole:draw_image",
+        "pdf": f"{_HERE}.pictures.pdf:draw_page",
+    }

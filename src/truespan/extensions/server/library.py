@@ -10,12 +10,13 @@ from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, KeyBusy, KeyReused, NotAllowed, TruespanError
 from truespan.types.ids import hash_text
 from truespan.types.job import Job
-from truespan.types.scope import OWNER, Authority, Scope, Verb
+from truespan.types.scope import OWNER, Verb
 from truespan.types.telemetry import CounterName, Request
 from truespan.types.token import MAX_KEY_LENGTH, Principal, ReplayKey
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
+    from truespan.engine.library import Library
     from truespan.engine.world import World
     from truespan.extensions.proof.types import SignedReceipt
     from truespan.types.origin import Result
@@ -25,17 +26,10 @@ if TYPE_CHECKING:
 class LibraryServer:
     """Operations of a library that servers need and users of the library do not."""
 
-    def __init__(
-        self,
-        components: Components,
-        authority: Authority,
-        idempotency: IdempotencyStore,
-        open_world: Callable[[str], World],
-    ) -> None:
-        self._components = components
-        self._authority = authority
-        self._idempotency = idempotency
-        self._open_world = open_world
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._components = library._components
+        self._authority = library._authority
 
     def admit(self, secret: str, labels: frozenset[str] | None = None) -> Principal:
         """Return the id and the authority of a token, of the library or of the identity provider.
@@ -61,7 +55,7 @@ class LibraryServer:
 
     def refer_to(self, reference: str) -> World:
         """Return the world with this id or name without looking it up; each of its methods does."""
-        return self._open_world(reference)
+        return self._library._open(reference)
 
     def require_key(self) -> None:
         """Raise SigningKeyMissing unless the library can sign."""
@@ -79,15 +73,9 @@ class LibraryServer:
         """Count a request of a token for all processes; return 0 or the seconds to wait."""
         return self._components.store.count_request(token, per_minute)
 
-    def run_idempotent(
-        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
-    ) -> bytes:
-        """Run `work` and return its reply; if the key was used before, return the stored reply.
-
-        Raises:
-            KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
-        """
-        return self._idempotency.run(key, fingerprint, work)
+    def idempotency(self) -> IdempotencyStore:
+        """Return a new object that runs requests with an idempotency key, for one process."""
+        return IdempotencyStore(self._components)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text by the tokenizer of the library."""
@@ -130,27 +118,7 @@ class LibraryServer:
 
         if self._authority != OWNER:
             raise NotAllowed("resume jobs")
-        return resume_waiting(self._components, self.scopes())
-
-    def refill(self) -> int:
-        """Write a point for every stored vector that has none; return the number of points."""
-        from truespan.maintenance.repair import refill
-
-        store, index = self._components.store, self._components.index
-        return sum(refill(store, index, scope) for scope in self.scopes())
-
-    def pending(self) -> int:
-        """Return the number of chunks without a vector, in all worlds and generations."""
-        store = self._components.store
-        return sum(record.pending for scope in self.scopes() for record in store.generations(scope))
-
-    def scopes(self) -> list[Scope]:
-        """Return the scope of every world that has a generation."""
-        return [
-            Scope(self._authority, world.id, world.generation)
-            for world in self._components.store.worlds(self._authority)
-            if world.generation is not None
-        ]
+        return resume_waiting(self._components, self._library._scopes())
 
 
 MAX_UNWRITTEN = 1000
@@ -169,11 +137,14 @@ class IdempotencyStore:
         """Sealed replies that could not be stored; None for a request that failed."""
 
     def run(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
-        """Run `work` once for a key and return its reply; see `LibraryServer.run_idempotent`.
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
 
         `fingerprint` identifies the whole request. Work that raises may be tried again with the
         same key. A reply that cannot be stored now is still returned, and stored before the next
         request with a key.
+
+        Raises:
+            KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
         """
         text = key.text
         if not 1 <= len(text) <= MAX_KEY_LENGTH or not text.isascii() or not text.isprintable():

@@ -21,10 +21,12 @@ from msgspec import Struct
 
 from truespan import errors
 from truespan.core.strict_json import JsonError, parse_json_object
-from truespan.protocols import Clock
+from truespan.protocols import Clock, Identities
 from truespan.providers.http import JsonClient
 from truespan.providers.outbound import Bounds, read_target
+from truespan.settings.catalogue import Settings
 from truespan.types.telemetry import FIELDS, SYSTEM, Event
+from truespan.types.token import SignIn
 
 _log = logging.getLogger(f"{SYSTEM}.auth")
 _log.addHandler(logging.NullHandler())
@@ -321,3 +323,45 @@ def key_file(path: Path) -> Callable[[], bytes]:
     except JsonError as error:
         raise errors.InvalidConfiguration(f"The file of auth_jwks_file is {error}.") from None
     return load
+
+
+def open_identities(folder: Path, settings: Settings, clock: Clock) -> Identities:
+    """Return the configured users of an identity provider.
+
+    Raises:
+        InvalidConfiguration: A setting is missing or contradicts another one.
+    """
+    auth = settings.auth
+    if not auth.audience.strip() or not settings.auth_rules:
+        raise errors.InvalidConfiguration(
+            "auth_issuer needs auth_audience and at least one rule in [[auth.rules]].",
+            advice="Without an audience, tokens for other programs would be accepted too.",
+        )
+    if bool(auth.jwks_url) == bool(auth.jwks_file):
+        raise errors.InvalidConfiguration(
+            "auth_issuer needs either auth_jwks_url or auth_jwks_file."
+        )
+    algorithms = [name.strip() for name in auth.algorithms.split(",") if name.strip()]
+    if not algorithms or not set(algorithms) <= set(ALGORITHMS):
+        raise errors.InvalidConfiguration(
+            f"auth_algorithms must be some of: {', '.join(ALGORITHMS)}."
+        )
+    sign_in = (auth.client_id, auth.authorize_url, auth.token_url)
+    if any(sign_in) and not all(sign_in):
+        raise errors.InvalidConfiguration(
+            "Signing in on the page needs auth_client_id, auth_authorize_url and auth_token_url."
+        )
+    load = key_client(auth.jwks_url, clock) if auth.jwks_url else key_file(folder / auth.jwks_file)
+    keys = KeyCache(load, algorithms, clock, auth.cache_seconds)
+    verifier = OpenIdVerifier(
+        keys,
+        issuer=auth.issuer,
+        audience=auth.audience.strip(),
+        algorithms=algorithms,
+        leeway_seconds=auth.leeway_seconds,
+    )
+    options = None
+    if auth.client_id:
+        addresses = (auth.authorize_url, auth.token_url)
+        options = SignIn(auth.issuer, auth.client_id, *addresses, auth.scope)
+    return Identities(verifier, settings.auth_rules, options)

@@ -54,6 +54,7 @@ from truespan.types.token import Principal, ReplayKey
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
+    from truespan.extensions.server.library import IdempotencyStore
 
 THREADS = 16
 CALLS_AT_ONCE = 4
@@ -84,6 +85,7 @@ class AppContext(replies.StreamContext, frozen=True):
     library: Library
     authenticator: Authenticator
     limits: Limits
+    idempotency: IdempotencyStore
     default_world: str | None = None
 
     async def identify(self, credentials: Credentials, *, count: bool = False) -> Principal:
@@ -308,7 +310,7 @@ class Endpoint(Struct, frozen=True):
         operation, context = request.operation, self._context(request, principal, token)
         key = request.header(b"idempotency-key") if operation.writes else None
         if key is not None:
-            return _run_once(context, key, request, body)
+            return _run_once(self.app.idempotency, context, key, request, body)
         with use_cancel_token(token):
             result = operation.run(context, body, request.query)
         # Encoding is done here because it would block the event loop.
@@ -371,7 +373,9 @@ class AuthenticatedApp(Struct, frozen=True):
             await replies.send_reply(replies.problem_reply(error), send)
 
 
-def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Reply[bytes]:
+def _run_once(
+    store: IdempotencyStore, context: CallContext, key: str, request: Request, body: Any
+) -> Reply[bytes]:
     """Run an operation with an idempotency key, or return the reply stored under that key."""
 
     def work() -> bytes:
@@ -382,7 +386,7 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
         return msgspec.msgpack.encode((reply.status, reply.headers, JSON, reply.value))
 
     replay_key = ReplayKey(context.principal.identity, key)
-    data = context.library.server.run_idempotent(replay_key, request.fingerprint(), work)
+    data = store.run(replay_key, request.fingerprint(), work)
     status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
     return Reply(body, status, headers, media_type)
 
@@ -420,6 +424,7 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         pool=Pool(THREADS, waiting=WAITING, name="truespan-call", at_once=CALLS_AT_ONCE),
         streams=Pool(STREAMS, waiting=0, name="truespan-stream"),
         limits=options.limits,
+        idempotency=library.server.idempotency(),
         ending=ending,
         on_bug=partial(report_bug, library),
         default_world=options.world,

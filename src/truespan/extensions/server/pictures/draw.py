@@ -9,7 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import SourceRefused, StoreDamaged
+from truespan.engine.documents import Documents
+from truespan.engine.reader import Reader
+from truespan.errors import ImageNotFound, SourceRefused, StoreDamaged
 from truespan.extensions.checks.sanitize.findings import Mode
 from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
@@ -20,13 +22,51 @@ from truespan.types.picture import (
     PictureRequest,
     Rendering,
 )
-from truespan.types.reading import ActiveRevision, StoredSentence
+from truespan.types.reading import LAST_FIRST, ActiveRevision, StoredSentence
+from truespan.types.request import check_whole
 from truespan.types.scope import Scope
 from truespan.types.source import UPLOAD, Source, is_page
 from truespan.types.text import PageStart
 
 _VERSION = "2"
 """Changes whenever pages are drawn differently."""
+
+
+def picture_of(
+    documents: Documents, reference: str | int, page: int = 1, *, sentence: int | None = None
+) -> PagePicture:
+    """Return a page of a document; see `Documents.picture`."""
+    check_whole("page", page, 1, LAST_FIRST)
+    if sentence is not None:
+        check_whole("sentence", sentence, 0, LAST_FIRST)
+    components = documents._access.components
+
+    def read() -> PagePicture | None:
+        scope, document = documents._find(reference)
+        revision = components.store.in_force(scope, document.number)
+        if revision is None:
+            return None
+        return draw_page(components, scope, revision, page, sentence=sentence)
+
+    return _require(documents._access.with_stable_snapshot(read))
+
+
+def read_picture_of(reader: Reader, page: int = 1, *, book: str | None = None) -> PagePicture:
+    """Return a page of a book without unread text; see `Reader.picture`."""
+    check_whole("page", page, 1, LAST_FIRST)
+
+    def read() -> PagePicture | None:
+        scope, position = reader._open_book(book)
+        active = reader._require_active(scope, position)
+        return draw_page(reader._access.components, scope, active, page, until=position.sid)
+
+    return _require(reader._access.with_stable_snapshot(read))
+
+
+def _require(picture: PagePicture | None) -> PagePicture:
+    if picture is None:
+        raise ImageNotFound
+    return picture
 
 
 class _Part(Struct, frozen=True):
