@@ -46,9 +46,10 @@ class Companion:
 
 async def talk(folder: str) -> None:
     """Let Ada read two chapters and ask after each."""
+    place = ["-L", folder, "-w", "mysteries"]
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "truespan", "mcp", "-L", folder, "-w", "mysteries", "-r", "ada", "--may-move"],
+        args=["-m", "truespan", "mcp", *place, "--reader", "ada", "--may", "move"],
     )
     async with Client(stdio_client(server)) as client:
         companion = Companion(client)

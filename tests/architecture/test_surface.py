@@ -17,7 +17,7 @@ from truespan.settings.catalogue import TYPES
 from truespan.tables import tables
 
 MAX_COMMANDS = 48
-MAX_PARAMETERS = 390
+MAX_PARAMETERS = 355
 MAX_SETTINGS = 167
 MAX_NAMES = {World: 40, Library: 24, Reader: 22}
 

@@ -154,15 +154,16 @@ class CliInterface:
 
 _OPTIONS = {
     "top_k": "--top-k", "floor": "--floor", "selected_text": "--selected", "book": "--book",
-    "chapter": "--chapter", "section": "--section", "documents": "--document",
+    "chapter": "--chapter", "documents": "--document",
     "language": "--language", "version": "--version", "tags": "--tag",
     "mode": "--mode", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
-    "rerank": "--rerank", "no_such": "--no-such", "neighbours": "--neighbours",
-    "granularity": "--granularity", "max_tokens": "--max-tokens",
-    "include_boilerplate": "--include-boilerplate", "kinds": "--kind", "source": "--source",
-    "limit": "--limit",
+    "no_such": "--no-such", "kinds": "--kind", "limit": "--limit",
 }  # fmt: skip
-_FLAGS = ("near_misses", "include_boilerplate")
+_FURTHER = (
+    *("rerank", "neighbours", "granularity", "max_tokens", "include_boilerplate"),
+    *("source", "section"),
+)
+_FLAGS = ("near_misses",)
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
     "read": ["retrieve"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
@@ -186,8 +187,9 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
             spelled.append(value)
     given.pop("query", None)
     for name, value in given.items():
-        if name == "rerank" and isinstance(value, bool):
-            spelled.append("--rerank" if value else "--no-rerank")
+        if name in _FURTHER:
+            text = value if isinstance(value, str) else json.dumps(value)
+            spelled += ["-o", f"{name}={text}"] if value is not None else []
             continue
         if name == "metadata":
             spelled += [part for text in _where(value) for part in ("--where", text)]

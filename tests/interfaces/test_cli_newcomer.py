@@ -144,7 +144,7 @@ def test_an_answer_without_a_model_is_an_excerpt(shell: Shell) -> None:
     assert "> The spare key hangs on hook seven at the inn." in out
     asked = "ask", "Where does the spare key hang?", "--json"
     short = json.loads(shell(*asked)[1])["answer"]
-    whole = json.loads(shell(*asked, "--granularity", "passage")[1])["answer"]
+    whole = json.loads(shell(*asked, "-o", "granularity=passage")[1])["answer"]
     assert len(short) < 600 < len(whole)
 
 
@@ -260,7 +260,7 @@ def test_shells_complete_commands_options_and_worlds(
 
     for kind in ("bash", "zsh", "fish"):
         assert "search" in complete(kind, "truespan sea")
-        assert "--granularity" in complete(kind, "truespan search x --gr")
+        assert "--chapter" in complete(kind, "truespan search x --ch")
         assert "revoke" in complete(kind, "truespan token re")
         options = complete(kind, "truespan search x --").splitlines()
         # zsh reads type, value and help from a line each, the others from one.

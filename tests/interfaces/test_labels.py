@@ -37,7 +37,7 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
     assert listing["documents"][0]["metadata"]["year"] == 2020
     assert "code=007, team=a, year=2020" in terminal("status", "-w", "w")[1]
 
-    changes = ("--meta", "open=true", "--remove-meta", "team", "--no-tags", "--source-url", "")
+    changes = ("--meta", "open=true", "--meta", "team=", "--tag", "", "--source-url", "")
     code, out, _ = terminal("label", "night.txt", *changes, "--version", "2.0")
     assert code == 0
     assert f"source: {path}" in out
@@ -73,8 +73,9 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
         (("ingest", path, "--field", "title=a"), "fields must name the text"),
         (("ingest", path, "--source-url", "x"), "source_url must be"),
         (("label", "night.txt"), "nothing to change"),
-        (("label", "night.txt", "--no-tags", "--tag", "x"), "cannot be combined"),
-        (("label", "night.txt", "--meta", "a=1", "--remove-meta", "a"), "the same key 'a'"),
+        (("label", "night.txt", "--meta", "a=1", "--meta", "a="), "sets and removes the key 'a'"),
+        (("ingest", path, "-o", "tags=a"), "Names are ocr"),
+        (("search", "lamp", "-o", "neighbours"), "is not NAME=VALUE"),
         (("label", "absent.txt", "--tag", "x"), "absent.txt"),
         (("status", "--by", "all", "--where", "a!=1"), "--where"),
         (("status", "--where", "a=1"), "--where needs --by"),

@@ -214,7 +214,8 @@ def test_printed_configuration_starts_a_server(
     library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(library.parent)
-    relative = ["mcp", "--library", library.name, "--world", "w", "--reader", "ann", "--may-move"]
+    whom = ["--reader", "ann", "--may", "move"]
+    relative = ["mcp", "--library", library.name, "--world", "w", *whom]
 
     assert run([*relative, "--print-config"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -223,7 +224,7 @@ def test_printed_configuration_starts_a_server(
     entry = printed["mcpServers"][name]
     assert name == "truespan-w"
     assert Path(entry["command"]).is_file()
-    assert entry["args"] == [*command(library.resolve(), "--reader", "ann"), "--may-move"]
+    assert entry["args"] == [*command(library.resolve(), "--reader", "ann"), "--may", "move"]
     monkeypatch.chdir("/")
     with bare("-m", "truespan", *entry["args"]) as started:
         started.greet()
@@ -233,8 +234,8 @@ def test_printed_configuration_starts_a_server(
 def test_the_configuration_of_each_client_has_the_same_command(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = ["--may-ingest"]
-    whole = [*command(library, "--owner"), *folders, "--print-config", "--client"]
+    folders = ["--may", "ingest"]
+    whole = [*command(library, "--owner"), *folders, "--print-config"]
 
     def printed(client: str) -> str:
         assert run([*whole, client]) == 0
@@ -242,7 +243,7 @@ def test_the_configuration_of_each_client_has_the_same_command(
 
     entry = json.loads(printed("desktop"))["mcpServers"]["truespan-w"]
     assert set(entry) == {"command", "args"}
-    assert entry["args"][-1:] == ["--may-ingest"]
+    assert entry["args"][-2:] == ["--may", "ingest"]
     vscode = json.loads(printed("vscode"))["servers"]["truespan-w"]
     assert vscode == {"type": "stdio", **entry}
     zed = json.loads(printed("zed"))["context_servers"]["truespan-w"]
@@ -257,11 +258,12 @@ def test_options_that_could_not_work_are_refused(
     for options, said in (
         ([], "--reader NAME"),
         (["--reader", "ann", "--owner"], "--owner"),
-        (["--owner", "--may-move"], "--reader NAME"),
-        (["--reader", "ann", "--may-ingest"], "--owner"),
+        (["--owner", "--may", "move"], "--reader NAME"),
+        (["--reader", "ann", "--may", "ingest"], "--owner"),
+        (["--owner", "--may", "fly"], "move, ingest or note"),
         (["--print-config"], "--reader NAME"),
         (["--owner", "--print-config", "--world", "nowhere"], "no world 'nowhere'"),
-        (["--owner", "--print-config", "--client", "x"], "desktop, vscode"),
+        (["--owner", "--print-config", "x"], "desktop, vscode"),
     ):
         code = run(command(library, *options))
 

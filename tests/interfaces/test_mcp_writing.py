@@ -158,10 +158,10 @@ def test_a_tool_that_writes_refuses_a_caller_who_may_not(lib: LibraryFixture) ->
 def test_a_server_writes_only_with_its_option(library: Path) -> None:
     with session(command(library, "--reader", "ann"), library.parent / "plain.log") as plain:
         assert "set_position" not in plain.tools()
-        with pytest.raises(MCPError, match="--may-move") as refused:
+        with pytest.raises(MCPError, match="--may move") as refused:
             plain.call("set_position", sentence=8)
         assert refused.value.error.code == -32602
-    moving = command(library, "--reader", "ann", "--may-move")
+    moving = command(library, "--reader", "ann", "--may", "move")
     with session(moving, library.parent / "moving.log") as mover:
         hints = mover.tools()["set_position"].annotations
         assert hints is not None
@@ -173,7 +173,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
     assert (back["position"]["sid"], back["before"]) == (5, 8)
     assert found_in(forth)["position"]["sid"] == where.sid == 8
     assert "it was sentence 5" in texts_of(forth)[0]
-    ingesting = command(library, "--owner", "--may-ingest")
+    ingesting = command(library, "--owner", "--may", "ingest")
     with session(ingesting, library.parent / "ingesting.log") as owner:
         assert set(owner.tools()) == {"search", "retrieve", "add_note"}
         added = found_in(owner.call("add_note", title="Tides", text="High water is at noon."))

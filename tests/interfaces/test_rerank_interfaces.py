@@ -72,10 +72,10 @@ def test_the_command_line_explains_what_moved(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]
-    assert run([*words, "--no-rerank"]) == 0
+    assert run([*words, "-o", "rerank=false"]) == 0
     assert "rerank" not in capsys.readouterr().out
 
-    assert run([*words, "--rerank"]) == 0
+    assert run([*words, "-o", "rerank=true"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "tei reranked" in told
     assert ", was " in told

@@ -11,13 +11,12 @@ from truespan.cli.options import (
     BookName,
     Confirmed,
     ContextOnly,
-    FilterOptions,
     Json,
     Markdown,
     NoErase,
-    PassageOptions,
     Place,
     Query,
+    QueryOptions,
     SignTo,
     Target,
     TopK,
@@ -50,8 +49,7 @@ LATEST = "latest"
 def search(
     query: Query,
     target: Target,
-    filters: FilterOptions,
-    passages: PassageOptions,
+    options: QueryOptions,
     top_k: TopK = DEFAULT_TOP_K,
     floor: Annotated[float | None, describe(QUERY_ARGUMENTS["floor"])] = None,
     full: Annotated[
@@ -63,7 +61,7 @@ def search(
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with target.open() as (_, world):
-        mode = passages.mode or world.defaults.values.mode
+        mode = options.mode or world.defaults.values.mode
         # A terminal shows the words that were searched for, corrected ones and compounds too. Only
         # similarity marks no words, and its best sentences would have to be embedded.
         marks_words = sys.stdout.isatty() and not (as_json or context) and mode != "vector"
@@ -72,8 +70,8 @@ def search(
             top_k=top_k,
             floor=floor,
             highlight=marks_words,
-            **passages.arguments(),
-            **filters.arguments(),
+            **options.passages(),
+            **options.filters(),
         )
         write_receipt(sign, world, result)
     if as_json:
@@ -95,8 +93,7 @@ def ask(
         ),
     ],
     target: Target,
-    filters: FilterOptions,
-    passages: PassageOptions,
+    options: QueryOptions,
     reader: AsReader = None,
     book: BookName = None,
     stream: Annotated[
@@ -114,27 +111,26 @@ def ask(
     from truespan.cli.sources import open_asked, split_question
     from truespan.tables import member_of
 
-    chosen = filters.arguments()
+    chosen = options.filters()
     _check_reader(reader, book, chosen)
     sources, question = split_question(words)
     with open_asked(target, sources, reader, hidden=as_json) as world:
-        options = passages.arguments()
+        passages = options.passages()
         if sign is not None:
             # Before a model is asked.
             member_of(world, "require_key", "proof")()
         if reader is None:
-            events = world.answer_stream(question, **options, **chosen)
+            events = world.answer_stream(question, **passages, **chosen)
         else:
             person = world.reader(reader)
-            events = person.answer_stream(question, book, **options)
+            events = person.answer_stream(question, book, **passages)
         answer = print_answer(events, as_json=as_json, stream=stream)
         write_receipt(sign, world, answer)
 
 
 def chat(
     target: Target,
-    filters: FilterOptions,
-    passages: PassageOptions,
+    options: QueryOptions,
     sources: Annotated[
         list[str] | None,
         Argument(help="Files and folders to ask instead of a library.", metavar="[SOURCE]..."),
@@ -153,22 +149,22 @@ def chat(
     from truespan.cli.chat_session import ChatSession
     from truespan.cli.sources import open_asked, require_sources
 
-    chosen = filters.arguments()
+    chosen = options.filters()
     _check_reader(reader, book, chosen)
     require_sources(sources or ())
     with open_asked(target, sources or (), reader, hidden=as_json) as world:
-        options = passages.arguments()
+        arguments = options.passages()
         if reader is None:
             owner, begin = world, world.conversation
             command = None if sources else "truespan chat --conversation"
-            options |= chosen
+            arguments |= chosen
         else:
             owner = person = world.reader(reader)
             begin = partial(person.conversation, book=book)
             command = f"truespan chat --reader {shlex.quote(reader)} --conversation"
         if conversation is not None:
             conversation = _resolve(owner, conversation)
-        session = ChatSession(begin, conversation, options, advice=command, as_json=as_json)
+        session = ChatSession(begin, conversation, arguments, advice=command, as_json=as_json)
         return session.run()
 
 
@@ -282,8 +278,7 @@ def _resolve(owner: "World | Reader", conversation: str) -> str:
 
 def retrieve(
     target: Target,
-    filters: FilterOptions,
-    passages: PassageOptions,
+    options: QueryOptions,
     query: Annotated[str | None, Argument(help=QUERY_ARGUMENTS["query"].description)] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Only from what this reader has read.")
@@ -305,7 +300,7 @@ def retrieve(
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
-    chosen = filters.arguments()
+    chosen = options.filters()
     _check_reader(reader, book, chosen)
     if reader is None and notes:
         raise InvalidArgument("--notes needs a reader.", advice="Add '--reader NAME'.")
@@ -320,7 +315,7 @@ def retrieve(
                 book=book,
                 top_k=READING_TOP_K if top_k is None else top_k,
                 notes=notes,
-                **passages.arguments(),
+                **options.passages(),
             )
         else:
             bundle = world.retrieve(
@@ -328,7 +323,7 @@ def retrieve(
                 selected_text=selected,
                 top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 near_misses=near_misses,
-                **passages.arguments(),
+                **options.passages(),
                 **chosen,
             )
         write_receipt(sign, world, bundle)

@@ -91,37 +91,31 @@ def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
     place: Place,
     tag: Annotated[
-        list[str] | None, Option(help="New tags, which replace the present ones.")
+        list[str] | None, Option(help="New tags, which replace the present ones; '' removes them.")
     ] = None,
-    no_tags: Annotated[bool, Option(help="Remove its tags.")] = False,
-    meta: Annotated[list[str] | None, Option(help="Add or replace metadata, key=value.")] = None,
-    remove_meta: Annotated[list[str] | None, Option(help="Remove this key.")] = None,
+    meta: Annotated[
+        list[str] | None, Option(help="Add or replace metadata, key=value; 'key=' removes it.")
+    ] = None,
     source_url: Annotated[str | None, Option(help="Where it comes from; '' removes it.")] = None,
     language: Annotated[str | None, Option(help="New language code.")] = None,
     version: Annotated[str | None, Option(help="New version label.")] = None,
     audience: Annotated[
-        list[str] | None, Option(help="New labels of the callers who see it.")
+        list[str] | None,
+        Option(help="New labels of the callers who see it; '' shows it to the owner alone."),
     ] = None,
-    owner_only: Annotated[bool, Option(help="Show it only to the owner of the library.")] = False,
     as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
     from truespan.cli.output.documents import show_labels
 
-    changes: dict[str, Any] = {"language": language, "version": version, "tags": tag}
+    changes: dict[str, Any] = {"language": language, "version": version}
+    changes |= {"tags": tag, "audience": audience}
     changes = {name: value for name, value in changes.items() if value is not None}
-    if no_tags and tag:
-        raise InvalidArgument("--no-tags cannot be combined with --tag.")
-    if no_tags:
-        changes["tags"] = None
-    if owner_only and audience:
-        raise InvalidArgument("--owner-only cannot be combined with --audience.")
-    if owner_only or audience:
-        changes["audience"] = audience or []
-    removed = dict.fromkeys(remove_meta or ())
-    added = metadata_from(meta) or {}
+    changes |= {name: [] for name, value in changes.items() if value == [""]}
+    removed = {text[:-1]: None for text in meta or () if text.endswith("=")}
+    added = metadata_from([text for text in meta or () if not text.endswith("=")]) or {}
     if both := removed.keys() & added.keys():
-        raise InvalidArgument(f"--remove-meta and --meta name the same key {min(both)!r}.")
+        raise InvalidArgument(f"--meta sets and removes the key {min(both)!r}.")
     if removed or added:
         changes["metadata"] = {**removed, **added}
     if source_url is not None:

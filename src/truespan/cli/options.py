@@ -4,10 +4,10 @@ A dataclass of options stands for all of them in a command; see `commands`.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -207,27 +207,6 @@ class Target:
             )
 
 
-@dataclass(frozen=True)
-class PassageOptions:
-    """Options of a search and of its passages."""
-
-    mode: Annotated[str | None, describe(QUERY_ARGUMENTS["mode"])] = None
-    rerank: Rerank = None
-    neighbours: Annotated[int, describe(QUERY_ARGUMENTS["neighbours"])] = 0
-    granularity: Annotated[str | None, describe(QUERY_ARGUMENTS["granularity"])] = None
-    max_tokens: Annotated[int | None, describe(QUERY_ARGUMENTS["max_tokens"])] = None
-    include_boilerplate: Annotated[
-        bool | None,
-        describe(
-            QUERY_ARGUMENTS["include_boilerplate"], "--include-boilerplate/--boilerplate-last"
-        ),
-    ] = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the options as arguments of the library."""
-        return asdict(self)
-
-
 def require_one_format(*, markdown: bool, as_json: bool) -> None:
     """Raise InvalidArgument if two formats are chosen."""
     if markdown and as_json:
@@ -235,11 +214,18 @@ def require_one_format(*, markdown: bool, as_json: bool) -> None:
 
 
 _ANY = "'any' for all. Default: all, or {!r} by the contract."
+_TEXTS = ("granularity", "source", "section")
+_PASSAGES = ("rerank", "neighbours", "granularity", "max_tokens", "include_boilerplate")
+_FURTHER = (*_PASSAGES, "source", "section")
+Further = Annotated[
+    list[str] | None,
+    Option("--option", "-o", metavar="NAME=VALUE", help=f"Set {', '.join(_FURTHER)}."),
+]
 
 
 @dataclass(frozen=True)
-class FilterOptions:
-    """Filters that choose documents and parts of them."""
+class QueryOptions:
+    """Filters of a search, and options of its passages."""
 
     language: Annotated[
         str | None, describe(QUERY_ARGUMENTS["language"], note=_ANY.format(DEFAULT_LANGUAGE))
@@ -252,27 +238,52 @@ class FilterOptions:
     )
     tags: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["tags"], "--tag")] = None
     kinds: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["kinds"], "--kind")] = None
-    source: Annotated[str | None, describe(QUERY_ARGUMENTS["source"])] = None
     where: Where = None
     chapter: Annotated[str | None, describe(QUERY_ARGUMENTS["chapter"])] = None
-    section: Annotated[str | None, describe(QUERY_ARGUMENTS["section"])] = None
+    mode: Annotated[str | None, describe(QUERY_ARGUMENTS["mode"])] = None
+    further: Further = None
 
-    def arguments(self) -> "FilterArguments":
+    def filters(self) -> "FilterArguments":
         """Return the filters as arguments of the library."""
+        further = named_options(self.further, _FURTHER, _TEXTS)
         filters: FilterArguments = {
             "documents": self.documents,
             "tags": self.tags or (),
             "kinds": self.kinds or (),
-            "source": self.source,
+            "source": further.get("source"),
             "metadata": metadata_filter(self.where),
             "chapter": self.chapter,
-            "section": self.section,
+            "section": further.get("section"),
         }
         if self.language is not None:
             filters["language"] = None if self.language == "any" else self.language
         if self.version is not None:
             filters["version"] = None if self.version == "any" else self.version
         return filters
+
+    def passages(self) -> dict[str, Any]:
+        """Return the options of passages as arguments of the library."""
+        further = named_options(self.further, _FURTHER, _TEXTS)
+        chosen = {name: value for name, value in further.items() if name in _PASSAGES}
+        return {"mode": self.mode, **chosen}
+
+
+def named_options(
+    given: list[str] | None, names: Sequence[str], texts: Sequence[str]
+) -> dict[str, Any]:
+    """Return the values of `--option NAME=VALUE` by name; those of `texts` stay texts."""
+    from truespan.types.metadata import parse_value
+
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        if name not in names or not value or name in found:
+            raise InvalidArgument(
+                f"--option {text!r} is not NAME=VALUE with another name.",
+                advice=f"Names are {', '.join(names)}.",
+            )
+        found[name] = value if name in texts else parse_value(value)
+    return found
 
 
 def write_receipt(

@@ -25,6 +25,7 @@ from truespan.cli.options import (
     folder_of,
     metadata_filter,
     metadata_from,
+    named_options,
     open_library,
 )
 from truespan.cli.terminal import echo, new_file
@@ -77,6 +78,10 @@ def init(
     echo(f"Library: {folder}\nWorlds: {worlds}")
 
 
+_PARSING = ("ocr", "hidden_sheets", "running_heads", "copies")
+"""Arguments of `--option`."""
+
+
 @dataclass(frozen=True)
 class IngestOptions:
     """Options of the documents to ingest."""
@@ -103,23 +108,22 @@ class IngestOptions:
             note="Write text=COLUMN, title=COLUMN, id=COLUMN, metadata=COLUMN, and so on.",
         ),
     ] = None
-    ocr: Annotated[bool | None, describe(DOCUMENT_ARGUMENTS["ocr"], "--ocr/--no-ocr")] = None
-    hidden_sheets: Annotated[
-        bool | None,
-        describe(DOCUMENT_ARGUMENTS["hidden_sheets"], "--hidden-sheets/--no-hidden-sheets"),
-    ] = None
-    copies: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["copies"])] = None
-    running_heads: Annotated[
-        bool | None,
-        describe(DOCUMENT_ARGUMENTS["running_heads"], "--running-heads/--no-running-heads"),
+    further: Annotated[
+        list[str] | None,
+        Option("--option", "-o", metavar="NAME=VALUE", help=f"Set {', '.join(_PARSING)}."),
     ] = None
     prune: Annotated[bool, describe(DOCUMENT_ARGUMENTS["prune"])] = False
     allow_empty: Annotated[bool, describe(DOCUMENT_ARGUMENTS["allow_empty"])] = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of the library."""
-        parsed = {"metadata": metadata_from(self.metadata), "fields": _fields_from(self.fields)}
-        return asdict(self) | parsed
+        given = asdict(self) | {
+            "metadata": metadata_from(self.metadata),
+            "fields": _fields_from(self.fields),
+            **named_options(self.further, _PARSING, ("copies",)),
+        }
+        del given["further"]
+        return given
 
 
 def ingest(

@@ -84,7 +84,7 @@ class SourceCopied(SourceRefused):
 
     code = "source_copied"
     reason = "has the same content as another document"
-    advice = "Remove it, or ingest it with copies='keep' (--copies keep)."
+    advice = "Remove it, or ingest it with copies='keep' (-o copies=keep)."
 
     def __init__(self, name: str, original: str = "", *, advice: str | None = None) -> None:
         if original:
@@ -117,8 +117,8 @@ class SourceEncrypted(SourceRefused):
 
 
 OCR_ADVICE = (
-    'Text in pictures is recognised with the setting ocr = "auto", or with --ocr, if Truespan is '
-    "installed with the extra 'ocr'."
+    'Text in pictures is recognised with the setting ocr = "auto", or with -o ocr=true, if '
+    "Truespan is installed with the extra 'ocr'."
 )
 
 

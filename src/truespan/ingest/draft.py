@@ -353,7 +353,7 @@ def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
     count = "1 line was" if len(loaded.removed) == 1 else f"{len(loaded.removed)} lines were"
     yield (
         f"{count} left out as running heads or page numbers{listed}. "
-        "Use running_heads (--running-heads) to keep them."
+        "Use running_heads (-o running_heads=true) to keep them."
     )
 
 

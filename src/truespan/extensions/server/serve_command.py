@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,7 @@ from truespan.wire.serialize import members, to_json
 
 if TYPE_CHECKING:
     from truespan.extensions.server.http.server import Startup
+    from truespan.extensions.server.mcp.caller import WritePermissions
 
 _NAMED_WORLDS = 5
 _NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
@@ -41,9 +42,13 @@ def serve(
     mcp_owner: Annotated[
         bool, Option(help="Let MCP clients without a token see whole documents.")
     ] = False,
-    mcp_may_move: Annotated[bool, Option(help="Let MCP clients set a reader's position.")] = False,
-    mcp_may_ingest: Annotated[bool, Option(help="Let MCP clients of the owner add notes.")] = False,
-    mcp_may_note: Annotated[bool, Option(help="Let MCP clients of a reader write notes.")] = False,
+    mcp_may: Annotated[
+        list[str] | None,
+        Option(
+            help="Let MCP clients 'move' a reader's position, write a reader's 'note', or as the "
+            "owner 'ingest' notes."
+        ),
+    ] = None,
     watch: Annotated[
         list[str] | None, Option(help="Ingest changes of this folder, like 'ingest --watch'.")
     ] = None,
@@ -56,14 +61,13 @@ def serve(
     from truespan.extensions.server.http.app import ServerOptions
     from truespan.extensions.server.http.server import Service
     from truespan.extensions.server.http.server import serve as run
-    from truespan.extensions.server.mcp.caller import WritePermissions
 
     folder = folder_of(library)
     options = ServerOptions(
         world=world,
         mcp_reader=mcp_reader,
         mcp_owner=mcp_owner,
-        mcp_permissions=WritePermissions(mcp_may_move, mcp_may_ingest, mcp_may_note),
+        mcp_permissions=_permissions(mcp_may or (), "--mcp-may"),
         log_requests=log_requests,
     )
 
@@ -185,15 +189,22 @@ def mcp(
         list[str] | None,
         Option(help="Serve only documents for everyone and for this label, such as group:legal."),
     ] = None,
-    may_move: Annotated[bool, Option(help="Let the model set the reader's position.")] = False,
-    may_ingest: Annotated[bool, Option(help="Let the model add notes, with --owner.")] = False,
-    may_note: Annotated[bool, Option(help="Let the model write notes of the reader.")] = False,
+    may: Annotated[
+        list[str] | None,
+        Option(
+            help="Let the model 'move' the reader's position, write a 'note' of the reader, or "
+            "with --owner 'ingest' notes."
+        ),
+    ] = None,
     print_config: Annotated[
-        bool, Option(help="Print the configuration for a client, and exit.")
-    ] = False,
-    client: Annotated[
-        str, Option(help="Client to print the configuration for: desktop, vscode, zed or codex.")
-    ] = "desktop",
+        str | None,
+        Option(
+            help="Print the configuration for a client, and exit: desktop, vscode, zed or codex.",
+            metavar="[CLIENT]",
+            is_flag=False,
+            flag_value="desktop",
+        ),
+    ] = None,
 ) -> int:
     """Serve a model over standard input and output (Model Context Protocol)."""
     # A server that sees whole documents must be asked for explicitly.
@@ -202,30 +213,24 @@ def mcp(
             "Choose who the server is for: a reader, or the owner, who sees whole documents.",
             advice="Add either '--reader NAME' or '--owner'.",
         )
-    from truespan.extensions.server.mcp.caller import WritePermissions
-
-    permissions = WritePermissions(may_move, may_ingest, may_note)
-    if may_move and owner:
-        raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
-    if audience and (may_move or may_ingest):
+    permissions = _permissions(may or (), "--may")
+    for name in may or ():
+        if owner != (name == "ingest"):
+            whom, option = ("a reader", "--reader NAME") if owner else ("the owner", "--owner")
+            raise InvalidArgument(f"--may {name} is for {whom}.", advice=f"Use it with '{option}'.")
+    if audience and (permissions.may_move or permissions.may_ingest):
         raise InvalidArgument(
             "Who sees some documents only can change nothing.",
-            advice="Remove '--audience', or '--may-move' and '--may-ingest'.",
+            advice="Remove '--audience', or '--may move' and '--may ingest'.",
         )
-    if may_note and owner:
-        raise InvalidArgument("--may-note is for a reader.", advice="Use it with '--reader NAME'.")
-    if may_ingest and not owner:
-        raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = folder_of(library)
-    if print_config:
+    if print_config is not None:
         with Place(world, library).open() as chosen:
             whom = ["--owner"] if reader is None else ["--reader", chosen.reader(reader).name]
         arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
         arguments += [part for label in audience or () for part in ("--audience", label)]
-        arguments += ["--may-move"] if may_move else []
-        arguments += ["--may-ingest"] if may_ingest else []
-        arguments += ["--may-note"] if may_note else []
-        echo(client_config(client, chosen.name, arguments))
+        arguments += [part for name in may or () for part in ("--may", name)]
+        echo(client_config(print_config, chosen.name, arguments))
         return 0
     # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
     # turns the collection on again once it is ready.
@@ -233,6 +238,16 @@ def mcp(
     from truespan.extensions.server.mcp.stdio import serve_stdio
 
     return serve_stdio(folder, world, reader, permissions, audience)
+
+
+def _permissions(names: Sequence[str], option: str) -> "WritePermissions":
+    from truespan.extensions.server.mcp.caller import WritePermissions
+
+    if unknown := {*names} - {"move", "ingest", "note"}:
+        raise InvalidArgument(
+            f"{option} {min(unknown)!r} is unknown.", advice="Name move, ingest or note."
+        )
+    return WritePermissions("move" in names, "ingest" in names, "note" in names)
 
 
 def client_config(client: str, world: str, arguments: list[str]) -> str:

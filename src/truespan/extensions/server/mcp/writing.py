@@ -338,7 +338,7 @@ ADD_READER_NOTE = Tool(
     hints=READ_ONLY | {"readOnlyHint": False, "idempotentHint": False},
 )
 OPTIONS = {
-    SET_POSITION.name: "--may-move",
-    ADD_NOTE.name: "--may-ingest, or for a reader with --may-note",
+    SET_POSITION.name: "--may move",
+    ADD_NOTE.name: "--may ingest, or for a reader with --may note",
 }
 """The option of `truespan mcp` that offers each of these tools."""
