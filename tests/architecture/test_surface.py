@@ -16,8 +16,8 @@ from truespan.engine.world import World
 from truespan.settings.catalogue import TYPES
 from truespan.tables import tables
 
-MAX_COMMANDS = 48
-MAX_PARAMETERS = 355
+MAX_COMMANDS = 46
+MAX_PARAMETERS = 350
 MAX_SETTINGS = 167
 MAX_NAMES = {World: 40, Library: 24, Reader: 22}
 

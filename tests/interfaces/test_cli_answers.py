@@ -98,7 +98,7 @@ def test_a_script_gets_the_answer_as_one_object(terminal: Terminal, server: Chat
     assert answer["decision_explain"]["used_llm"] == "primary"
     assert [quote["verified"] for quote in answer["quotes"]] == [True, False]
     assert answer["support"]["claims"] == 1
-    assert terminal.json("usage", "-w", "w", "--limit", "1")["records"][0]["id"] == answer["record"]
+    assert terminal.json("status", "--usage", "-w", "w")["records"][0]["id"] == answer["record"]
 
 
 def test_events_can_be_had_one_a_line(terminal: Terminal, server: ChatServer) -> None:
@@ -134,14 +134,14 @@ def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
     monkeypatch.setenv("TRUESPAN_CHAT_MODEL", "absent")
     with OllamaChatServer() as gone:
         monkeypatch.setenv("TRUESPAN_CHAT_OLLAMA_BASE_URL", gone.base)
-        before = terminal.json("usage", "-w", "w")
+        before = terminal.json("status", "--usage", "-w", "w")
 
         code, out, err = terminal("ask", QUESTION, "-w", "w")
 
     assert (code in (3, 4), out) == (True, "")
     assert err.startswith("truespan: ")
     assert len(err.splitlines()) == 1
-    assert terminal.json("usage", "-w", "w") == before
+    assert terminal.json("status", "--usage", "-w", "w") == before
 
 
 @pytest.mark.parametrize("wishes", [["--json", "--stream"], ["--no-stream", "--stream", "--json"]])
@@ -182,12 +182,12 @@ def test_a_damaged_record_is_told_and_hides_no_other(
     store = apsw.Connection(str(terminal.folder / "store.db"))
     store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
 
-    code, out, err = terminal("usage", "-w", "w")
+    code, out, err = terminal("status", "--usage", "-w", "w")
     assert (code, err) == (0, "")
     assert whole in out
     damaged = [line for line in out.splitlines() if broken in line]
     assert len(damaged) == 1
-    listed = terminal.json("usage", "-w", "w")["records"]
+    listed = terminal.json("status", "--usage", "-w", "w")["records"]
     assert {whole, broken} <= {record["id"] for record in listed}
     if spelled != "{}" or column == "mode":
         assert "damaged record" in damaged[0]

@@ -37,7 +37,7 @@ def test_arguments_that_are_not_utf_8_are_refused(
 NO_CHUNK = "00000000-0000-5000-8000-000000000000"
 REFUSED = [
     *(([*command, HUGE], "") for command in (
-        ["usage", "--limit"], ["evaluate", "golden.yaml", "-g"],
+        ["conversations", "--limit"], ["evaluate", "golden.yaml", "-g"],
         ["evaluate", "golden.yaml", "--against"], ["calibrate", "golden.yaml", "-g"],
         ["doctor", "--embed-sample"], ["reindex", "-g"], ["promote"],
     )),
@@ -57,7 +57,8 @@ REFUSED = [
     (["ask", "Who?", "--book", "lamp.md"], "--book needs a reader"),
     (["ask", "Who?", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
     (["ask", "Who?", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
-    (["usage", "--limit", "-1"], "at least 0"),
+    (["status", "--usage", "--by", "all"], "Choose one of"),
+    (["config", "--write"], "no settings of the library"),
     (["doctor", "-w", "nowhere"], "no world 'nowhere'"),
     (["doctor", "--embed-sample", "-1"], "embed-sample"),
     (["backup", "no/such/folder/b"], ""),

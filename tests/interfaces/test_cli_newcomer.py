@@ -69,7 +69,7 @@ def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
         (["status", "-L", "my books"], 3, "truespan init -L 'my books'"),
         (["ingest", "note.md", "-L", "books", "-w", "it's"], 3, None),
         (["search", "key", "--library=books", "-w", "other"], 2, None),
-        (["defaults", "-Lbooks", "-w", "third"], 2, None),
+        (["config", "-Lbooks", "-w", "third"], 2, None),
     ]
     for arguments, code, expected in mistakes:
         found, _, err = shell(*arguments)

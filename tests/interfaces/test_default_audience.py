@@ -135,10 +135,10 @@ def test_default_audience_is_set_by_commands(
 
     show("init", "--world", "w", "--audience", "group:legal")
     show("init", "--world", "w", "--audience", "group:other")
-    assert show("defaults", "--json")["audience"] == ["group:legal"]
-    assert "New documents are for group:legal." in show("defaults")
-    assert "must declare an audience" in show("defaults", "--audience-required")
-    assert show("defaults", "--audience-optional", "--json")["audience"] == ["everyone"]
+    assert show("config", "-w", "w", "--json")["audience"] == ["group:legal"]
+    assert "New documents are for group:legal." in show("config", "-w", "w")
+    assert "must declare an audience" in show("config", "--audience-required")
+    assert show("config", "--audience-optional", "--json")["audience"] == ["everyone"]
 
 
 @proves("audience.default", "audience.carried")

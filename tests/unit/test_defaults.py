@@ -236,7 +236,7 @@ def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path
             assert late.warnings == relabelled.warnings == []
             continue
         assert "version 2.0 (1)" in late.warnings[0]
-        assert "truespan defaults recommended -w contract" in late.warnings[0]
+        assert "truespan config --defaults recommended -w contract" in late.warnings[0]
         assert "version 3.0 (1)" in relabelled.warnings[0]
         lines = [line.line for line in world.jobs.lines(late.job)]
         assert any("hidden_by_defaults" in line for line in lines)

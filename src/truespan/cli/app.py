@@ -35,7 +35,6 @@ COMMANDS = (
         ("show", "label", "delete", "jobs"),
     ),
     Commands("Serve", "truespan.cli.tokens", ("token",)),
-    Commands("Quality", "truespan.cli.worlds", ("defaults", "usage")),
     Commands(
         "Generations",
         "truespan.cli.generations",
@@ -176,7 +175,9 @@ def complete(text: str) -> str:
 
 def takes_one_world(words: Sequence[str], options: Mapping[str, Any]) -> bool:
     """Return whether a command is about one world; others show all worlds if none is named."""
-    return "--world" in options and bool(options["--world"].envvar or words[0] == "init")
+    return "--world" in options and bool(
+        options["--world"].envvar or words[0] == "init" or "--defaults" in words
+    )
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ from truespan.cli.options import (
 from truespan.cli.terminal import echo, new_file
 from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, SourceMissing
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, MAX_FRESHNESS_SECONDS
-from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
+from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -326,18 +326,27 @@ def status(
             "--as", help="List or count only what a caller with this label sees, or 'everyone'."
         ),
     ] = None,
+    usage: Annotated[
+        bool, Option(help="List the latest answered requests with their decisions and times.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
-    from truespan.cli.output.start import show_world, show_worlds
+    from truespan.cli.output.start import show_usage, show_world, show_worlds
 
-    if freshness and (by or labels):
-        raise InvalidArgument("--freshness cannot be combined with --by or --as.")
+    if freshness + usage + bool(by or labels) > 1:
+        raise InvalidArgument("Choose one of --freshness, --usage, and --by or --as.")
     if where and not by:
         raise InvalidArgument("--where needs --by.")
     with open_library(library) as opened:
         if by or labels:
             _count_or_audit(find_world(opened, world), by, where, labels, as_json=as_json)
+            return
+        if usage:
+            chosen = find_world(opened, world)
+            records = chosen.usage()
+            data = {"world": chosen.name, "records": [record_data(record) for record in records]}
+            echo(to_json(data) if as_json else show_usage(records))
             return
         if world is not None:
             chosen = opened.world(world, create=False)
@@ -411,13 +420,32 @@ def config(
     write: Annotated[
         bool, Option(help="Write a commented truespan.toml into the library's folder.")
     ] = False,
+    world: Annotated[
+        str | None,
+        Option("--world", "-w", help="Show the defaults of this world; with the next, set them."),
+    ] = None,
+    defaults: Annotated[
+        str | None, Option(help="Defaults of requests to a world: 'recommended' or 'contract'.")
+    ] = None,
+    audience: NewAudience = None,
+    audience_required: AudienceRequired = None,
     as_json: Json = False,
 ) -> None:
-    """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
+    """Show every setting, its value and where it comes from, or the defaults of a world.
+
+    Passwords and keys are not shown.
+    """
     from truespan.cli.output.start import show_setting, show_settings
     from truespan.settings import FILE_NAME, explain_settings, settings_file
     from truespan.settings.tables import convert_setting
 
+    chosen = {"audience": audience, "audience_required": audience_required}
+    if (world, defaults, audience, audience_required) != (None, None, None, None):
+        if name is not None or changed or write:
+            raise InvalidArgument("The defaults of a world are no settings of the library.")
+        with open_library(library) as opened:
+            _configure_world(find_world(opened, world), defaults, chosen, as_json=as_json)
+        return
     folder = folder_of(library)
     file = folder / FILE_NAME
     if write:
@@ -445,3 +473,15 @@ def config(
     else:
         from_file = str(file) if file.exists() else f"{file} (not there)"
         echo(show_settings(from_file, explained, keys))
+
+
+def _configure_world(
+    world: "World", defaults: str | None, audience: dict[str, Any], *, as_json: bool
+) -> None:
+    from truespan.cli.output.start import show_defaults
+
+    if defaults is not None or any(value is not None for value in audience.values()):
+        world.set_defaults(defaults, **audience)
+    shown = world.name, world.defaults, world.default_audience
+    result = dict(zip(("world", "defaults", "audience"), shown, strict=True))
+    echo(to_json(result) if as_json else show_defaults(*shown))

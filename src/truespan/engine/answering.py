@@ -235,8 +235,8 @@ class Answerer(Struct, frozen=True):
         text = (
             "With this model one unrelated text in twenty scores "
             f"{calibration.unrelated_high:g} or more, so the low threshold of {floor:g} "
-            "excludes hardly anything. Use the measured thresholds: run 'truespan defaults "
-            "recommended', or set answer_thresholds = 'calibrated'."
+            "excludes hardly anything. Use the measured thresholds: run 'truespan config "
+            "--defaults recommended', or set answer_thresholds = 'calibrated'."
         )
         return [Notice("floor_does_not_discriminate", text)]
 

@@ -520,8 +520,8 @@ class _Run:
         more = f" and {len(counts) - MAX_LABELS} more" if len(counts) > MAX_LABELS else ""
         self._warn(
             f"'retrieve' leaves documents of this run out by default: {listed}{more}. Run "
-            f"'truespan defaults recommended -w {quote(world.name)}', or pass --language any and "
-            "--version any.",
+            f"'truespan config --defaults recommended -w {quote(world.name)}', or pass "
+            "--language any and --version any.",
             "hidden_by_defaults",
         )
 

@@ -17,7 +17,7 @@ from truespan.types.text import fold_name, fold_names, list_some
 if TYPE_CHECKING:
     from truespan.store import Store
 
-ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
+ASK_FOR_ANY = "Ask for any language and version, or run 'truespan config --defaults recommended'."
 MAX_NAMES = 5
 """Maximum number of similar names that a warning lists."""
 MAX_COMPARED = 2000

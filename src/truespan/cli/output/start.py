@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +15,12 @@ from truespan.ingest.plan import DocumentOutcome, DryRun
 from truespan.ingest.report import IngestReport
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
+from truespan.types.answer import UsageRecord
+from truespan.types.audience import Audience
 from truespan.types.document import Document, WorldStatus
 from truespan.types.ids import WorldId
 from truespan.types.metadata import read_metadata
+from truespan.types.request import Defaults
 from truespan.types.scope import World
 from truespan.types.source import DocumentFreshness, Freshness, SourceState
 from truespan.types.text import list_some
@@ -215,3 +219,44 @@ def _plain_setting(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "(not set)" if value is None else str(value) or '""'
+
+
+DEFAULTS_IN_WORDS = {
+    "recommended": "words and similarity, any language and version, and answers by the evidence "
+    "of passages",
+    "contract": "similarity alone, language 'en' and version '1.0' in 'retrieve', and the "
+    "thresholds 0.25 and 0.55",
+}
+
+
+def show_defaults(name: str, defaults: Defaults, audience: Audience | None) -> str:
+    """Return the defaults of a world and their meaning."""
+    shown = f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
+    if audience is None:
+        return f"{shown}\nNew documents must declare an audience."
+    if audience == ("everyone",):
+        return shown
+    return f"{shown}\nNew documents are for {', '.join(audience) or 'the owner alone'}."
+
+
+def show_usage(records: Sequence[UsageRecord]) -> str:
+    if not records:
+        return "The usage log is empty."
+    head = ("record", "when (UTC)", "mode", "reason", "best", "used", "ms", "models")
+    rows: list[tuple[object, ...]] = [head]
+    for record in records:
+        explained = record.decision_explain
+        try:
+            best, counts = explained["max_similarity"], explained["counts"]
+            decision = (
+                record.mode.value,
+                str(explained["reason"]),
+                "-" if best is None else f"{best:.3f}",
+                f"{counts['used']}/{counts['retrieved']}",
+            )
+        except (KeyError, TypeError, ValueError):
+            decision = "-", "✗ damaged record", "-", "-"
+        when = datetime.fromtimestamp(record.created_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        models = [name for name in (record.primary_model, record.fallback_model) if name]
+        rows.append((record.id, when, *decision, record.milliseconds, ", ".join(models) or "-"))
+    return "\n".join(table(rows))
