@@ -1,14 +1,11 @@
 """Draw the pictures of the documentation: `make pictures` (needs Chromium).
 
-Both kinds show real output. A library is made from `examples/` in a temporary folder; Chromium
-photographs the page that serves it, and the commands of `TERMINALS` run on a terminal.
+A library is made from `examples/` in a temporary folder, and Chromium photographs the page that
+serves it.
 """
 
 from __future__ import annotations
 
-import os
-import pty
-import re
 import shlex
 import shutil
 import subprocess
@@ -16,13 +13,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
-from rich.console import Console
-from rich.terminal_theme import TerminalTheme
-from rich.text import Text
 from tests.page.conftest import ARGUMENTS
 from tests.page.library import served
 from tests.page.visit import Visit
@@ -31,94 +24,16 @@ import truespan
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "assets"
-COLUMNS = 92
 HANDBOOK = "Handbook for the Keepers of Vael Rock"
 SETUP = (
     "truespan init --library library --world mysteries",
-    "truespan ingest examples/the-glass-ferry.md -w mysteries --kind book "
+    "truespan ingest examples/the-glass-ferry.md -L library -w mysteries --kind book "
     "--title 'The Glass Ferry'",
     "truespan init --library library --world physics",
-    "truespan ingest examples/optics.md --title Optics -w physics",
+    "truespan ingest examples/optics.md -L library --title Optics -w physics",
     "truespan init --library library --world papers",
-    f"truespan ingest handbook.pdf --title '{HANDBOOK}' -w papers",
-    "truespan backup monday.backup",
+    f"truespan ingest handbook.pdf -L library --title '{HANDBOOK}' -w papers",
 )
-TERMINALS: Mapping[str, tuple[str, ...]] = {
-    "terminal-search": (
-        'truespan search "Which hook at the inn holds the spare key?" -k 1 -w mysteries',
-    ),
-    "terminal-reader": (
-        "truespan reader set the-glass-ferry.md -r ada --through-chapter 2 -w mysteries",
-        'truespan ask "Who killed Mr. Vayle?" --reader ada -w mysteries',
-    ),
-    "terminal-operator": (
-        "truespan status",
-        "truespan repair",
-        "truespan backup --verify monday.backup",
-    ),
-    "terminal-evaluate": ("truespan evaluate examples/golden.yaml -w mysteries",),
-}
-THEME = TerminalTheme(
-    (26, 30, 33),
-    (233, 230, 223),
-    [(26, 30, 33), (255, 156, 144), (103, 205, 185), (242, 184, 102), (157, 181, 255),
-     (200, 160, 220), (103, 205, 185), (233, 230, 223)],
-    [(109, 117, 124), (255, 156, 144), (103, 205, 185), (242, 184, 102), (157, 181, 255),
-     (200, 160, 220), (103, 205, 185), (255, 255, 255)],
-)  # fmt: skip
-FRAME = """\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
-<style>.{unique_id}-matrix {{ font: {char_height}px ui-monospace, Menlo, Consolas, monospace; }}
-{styles}</style>
-<defs>{lines}</defs>
-<rect width="{width}" height="{height}" rx="8" fill="#1a1e21"/>
-<g transform="translate({terminal_x}, {terminal_y})">{backgrounds}
-<g class="{unique_id}-matrix">{matrix}</g></g>
-</svg>
-"""
-"""A picture of a terminal without the fonts that Rich would load from another host."""
-
-
-def run_on_terminal(command: str, folder: Path) -> str:
-    """Run a command as on a terminal and return its output, with colours."""
-    leader, follower = pty.openpty()
-    words = [sys.executable, "-m", *shlex.split(command)]
-    environment = os.environ | {
-        "COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "TRUESPAN_LIBRARY": "library",
-    }  # fmt: skip
-    process = subprocess.Popen(
-        words, cwd=folder, env=environment, stdin=follower, stdout=follower, stderr=follower
-    )
-    os.close(follower)
-    pieces: list[bytes] = []
-    while True:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # The terminal is gone with its last program.
-            break
-        if not piece:
-            break
-        pieces.append(piece)
-    os.close(leader)
-    if process.wait() != 0:
-        raise RuntimeError(f"{command}: {b''.join(pieces).decode()}")
-    return b"".join(pieces).decode().replace("\r\n", "\n")
-
-
-def draw_terminal(commands: tuple[str, ...], folder: Path) -> str:
-    """Return a picture of a terminal in which the commands ran."""
-    console = Console(width=COLUMNS, record=True, file=StringIO(), force_terminal=True)
-    for command in commands:
-        console.print(Text.assemble(("$ ", "green"), (command, "bold")))
-        printed = run_on_terminal(command, folder).rstrip("\n")
-        # A progress line is overwritten; only its last state stays on a terminal.
-        lines = [line.rpartition("\r")[2] for line in printed.split("\n")]
-        console.print(Text.from_ansi("\n".join(lines)))
-    drawn = console.export_svg(theme=THEME, code_format=FRAME, unique_id="t")
-    return re.sub(r"[ \t]+\n", "\n", drawn)
-
-
-# The page
 
 
 def show_ask(visit: Visit) -> None:
@@ -224,11 +139,7 @@ def main() -> None:
         shutil.copytree(ROOT / "examples", folder / "examples")
         shutil.copy(ROOT / "tests" / "fixtures" / "libreoffice.pdf", folder / "handbook.pdf")
         for command in SETUP:
-            run_on_terminal(command, folder)
-        for name, commands in TERMINALS.items():
-            path = PICTURES / f"{name}.svg"
-            path.write_text(draw_terminal(commands, folder), "utf-8")
-            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+            subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=folder, check=True)
         with truespan.open(folder / "library") as library:
             ada = library.world("mysteries").reader("ada")
             ada.add_note("Who else knows of the spare key?", first=38)

@@ -92,12 +92,14 @@ def sections_of(page: Path) -> dict[str, str]:
 def table_rows(text: str) -> list[list[str]]:
     """Return the rows of a table without its heading, and the entries of lists `- name: meaning`.
 
-    Marks of code around a cell are left out.
+    Marks of code around a cell are left out, and a note in brackets behind the name of an entry.
     """
     lines = text.splitlines()
     rows = [line.strip().strip("|").split("|") for line in lines if line[:1] == "|"][2:]
-    entries = [line[2:].split(": ", 1) for line in lines if line[:2] == "- "]
-    found = rows + [entry for entry in entries if len(entry) == 2]
+    entries = [re.match(r"- (`[^`]+`) \(.+?\): (.*)|- (.+?): (.*)", line) for line in lines]
+    found = rows + [
+        [part for part in entry.groups() if part is not None] for entry in entries if entry
+    ]
     return [[cell.strip().strip("`") for cell in row] for row in found]
 
 
