@@ -68,7 +68,7 @@ from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import ReadingPosition
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
-from truespan.types.trust import FailureKind
+from truespan.types.trust import FailureKind, OtherPlace
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
@@ -256,7 +256,7 @@ def test_the_command_line_page_lists_every_exit_code() -> None:
         bundle.RetrievedChunk,
         bundle.BundleMetadata,
         bundle.SourceNote,
-        bundle.OtherPlace,
+        OtherPlace,
         bundle.Located,
         bundle.FigureNote,
         ReadingPosition,
