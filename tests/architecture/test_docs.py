@@ -382,9 +382,9 @@ def test_formats_page_states_the_limits_in_force() -> None:
         (f"{settings.source_max_mib} MiB", "source_max_mib"),
         (f"{settings.loader.memory_mib} MiB, and {per_size[0]} times", "loader_memory_mib"),
         (
-            f"{settings.loader.cpu_seconds} seconds, and "
+            f"{parser['cpu_seconds'].default:g} seconds, and "
             f"{parser['cpu_seconds_per_mb'].default:g} for each MiB",
-            "loader_cpu_seconds",
+            "",
         ),
         (f"{child_parser._WALL_PER_CPU} times", ""),
         (f"{parser['output_bytes'].default >> 20} MiB, and {per_size[1]} times", ""),
@@ -393,7 +393,7 @@ def test_formats_page_states_the_limits_in_force() -> None:
         (f"{archive.MAX_TOTAL_SIZE >> 20} MiB", ""),
         (f"{archive.MAX_RATIO}, beyond the first {archive.FREE_SIZE >> 20} MiB", ""),
         (f"{pdf._MAX_PAGES}", ""),
-        (f"{settings.ocr_cpu_seconds} seconds more", "ocr_cpu_seconds"),
+        (f"{parser['ocr_cpu_seconds'].default} seconds more", ""),
         (f"{child_parser.RECOGNITION_MEMORY >> 20} MiB more", ""),
     ]
 

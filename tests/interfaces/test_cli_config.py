@@ -37,13 +37,13 @@ def test_every_setting_is_shown_with_its_source(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "truespan.toml").write_text(
-        "# ours\nusage_days = 30\nworker_tries = 3\n\n[rerank]\n"
+        "# ours\nusage_days = 30\nusage_records = 3\n\n[rerank]\n"
         'kind = "http"\nurl = "http://127.0.0.1:1/rerank"\n\n[embedding]\nprovider = "ollama"\n'
         'model = "bge"\n'
     )
     monkeypatch.delenv("TRUESPAN_WORLD_DEFAULTS", raising=False)
     for name, value in {
-        "TRUESPAN_WORKER_TRIES": "5",
+        "TRUESPAN_USAGE_RECORDS": "5",
         "OLLAMA_BASE_URL": "http://a",
         "TRUESPAN_OLLAMA_BASE_URL": "http://b",
         "TRUESPAN_STORE_OWNER_URL": "postgresql://ann:unseen@db/x",
@@ -62,7 +62,12 @@ def test_every_setting_is_shown_with_its_source(
     owner = "postgresql://ann:***@db/x"
     assert places == {
         "usage_days": (30, "file", "truespan.toml, line 2", []),
-        "worker_tries": (5, "variable", "TRUESPAN_WORKER_TRIES", ["truespan.toml, line 3"]),
+        "usage_records": (
+            5,
+            "variable",
+            "TRUESPAN_USAGE_RECORDS",
+            ["truespan.toml, line 3"],
+        ),
         "rerank_kind": ("http", "file", "truespan.toml, line 6", []),
         "rerank_url": ("http://127.0.0.1:1/rerank", "file", "truespan.toml, line 7", []),
         "embedding_provider": ("ollama", "file", "truespan.toml, line 10", []),

@@ -94,7 +94,7 @@ def test_same_files_are_read_once(shell: Shell) -> None:
 @proves("cli.asked-again")
 def test_other_settings_read_the_files_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell("ask", "note.md", QUESTION)
-    monkeypatch.setenv("TRUESPAN_RUNNING_HEADS", "true")
+    monkeypatch.setenv("TRUESPAN_DOCX_EXTRACT_IMAGES", "true")
 
     assert shell("ask", "note.md", QUESTION)[2].startswith("Read 1 document")
     assert len(kept_libraries()) == 2

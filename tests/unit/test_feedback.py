@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import truespan
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vector_of
 from tests.unit.test_fused import sources
 from truespan.engine.world import World
@@ -227,15 +226,3 @@ def test_evaluation_can_leave_feedback_out(tmp_path: Path) -> None:
 
     assert reciprocal_rank() == 1 / 4
     assert reciprocal_rank("feedback") == 1 / 5
-
-
-@pytest.mark.recommended
-def test_setting_turns_feedback_off(tmp_path: Path) -> None:
-    with truespan.open(tmp_path / "library", create=True) as library:
-        library.world("main", create=True).add_texts([*TEXTS.values()])
-        assert any(feedback(library.world("main").search(LONG, floor=0.0)))
-    (tmp_path / "library" / "truespan.toml").write_text("feedback = false\n")
-    with truespan.open(tmp_path / "library") as library:
-        found = library.world("main").search(LONG, floor=0.0)
-        assert found.passages
-        assert not any(feedback(found))

@@ -46,9 +46,9 @@ def test_rerank_table_configures_a_server_and_its_key(
         table = f'[rerank]\nkind = "http"\nurl = "{server.endpoint}"\nmodel = "{MODEL}"\n'
         monkeypatch.setenv("RERANK_API_KEY", KEY)
         monkeypatch.setenv("TRUESPAN_RERANK_CANDIDATES", "7")
-        options = options_of(tmp_path, table + "timeout_seconds = 3\ncandidates = 9\n")
+        options = options_of(tmp_path, table + "candidates = 9\n")
         assert options is not None
-        assert (options.candidates, options.seconds) == (7, 3)
+        assert options.candidates == 7
         assert options.reranker.name == f"cohere/{MODEL}"
         assert len(options.reranker.scores("a query", ["one", "two"])) == 2
 
@@ -65,7 +65,7 @@ def test_rerank_table_configures_a_server_and_its_key(
 def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
     reranker_folder(tmp_path / "models" / "tiny")
 
-    options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nfolder = "models/tiny"\n')
+    options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nmodel = "models/tiny"\n')
 
     assert options is not None
     assert options.reranker.name == "onnx/tiny"
@@ -84,11 +84,11 @@ def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> N
 def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
     rows = [
         ('[rerank]\nkind = "http"\n', "needs the setting rerank_url"),
-        ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_folder"),
+        ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_model"),
         ('[rerank]\nkind = "torch"\n', "must be one of"),
         ('[rerank]\nurl = "http://127.0.0.1/rerank"\n', "has no use with rerank_kind ''"),
         ('[rerank]\nkind = "onnx"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
-        ('[rerank]\nkind = "onnx"\nfolder = "x"\nmodel = "y"\n', "has no use"),
+        ('[rerank]\nkind = "onnx"\nmodel = "x"\nurl = "http://y"\n', "has no use"),
         ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "rerank_shape"),
         ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v1/rerank"\n', "rerank_model"),
         ('[rerank]\nkind = "http"\nurl = "http://u:secret@127.0.0.1/rerank"\n', "rerank_url"),

@@ -117,7 +117,7 @@ class BatchTooLarge(ProviderRefused):
     """A text that is too large even for a separate request."""
 
     code = "provider_batch_too_large"
-    advice = "Lower embedding_batch_items or embedding_max_tokens_per_batch."
+    advice = "Lower embedding_max_tokens_per_batch."
 
 
 class TextTooLong(ProviderRefused):

@@ -151,7 +151,7 @@ class SourceTooCostly(SourceRefused):
 
     code = "source_too_costly"
     reason = "reading it takes more time or memory than is allowed"
-    advice = "Split it, or raise loader_cpu_seconds or loader_memory_mib."
+    advice = "Split it, or raise loader_memory_mib."
 
 
 class SidecarInvalid(SourceRefused):

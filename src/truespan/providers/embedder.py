@@ -88,7 +88,7 @@ class HttpEmbedder(ABC):
             pace=options.pace,
             in_flight=options.in_flight,
             start_advice=self.start_advice,
-            timeout_advice="Lower embedding_batch_items, or raise embedding_timeout_seconds.",
+            timeout_advice="Lower embedding_max_tokens_per_batch.",
         )
         self.endpoint = self._client.target.url
         self.limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)

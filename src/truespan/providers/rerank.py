@@ -306,5 +306,5 @@ def _require_time(clock: Clock, deadline: float) -> float:
 def _too_slow() -> errors.ProviderUnavailable:
     return errors.ProviderUnavailable(
         "The reranker did not finish in time.",
-        advice="Lower rerank_candidates, or raise rerank_timeout_seconds.",
+        advice="Lower rerank_candidates.",
     )

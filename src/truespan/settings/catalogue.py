@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.audience import AudienceRule
-from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.request import FUSED_WEIGHT
 from truespan.types.token import AccessRule, ProviderKey
@@ -49,8 +48,6 @@ class StoreSettings(Struct, frozen=True):
     """The same database for the role that owns the tables; used only to create and update them."""
     owner_url_file: str = ""
     """File that contains store_owner_url, relative to the library."""
-    pool_size: Annotated[int, Meta(ge=1, le=1000)] = 8
-    """Database connections per process."""
     timeout_seconds: Annotated[int, Meta(ge=1, le=3600)] = 30
     """Maximum wait for a statement, a lock or a free connection."""
 
@@ -58,12 +55,6 @@ class StoreSettings(Struct, frozen=True):
 class WorkerSettings(Struct, frozen=True):
     """Background jobs of workers."""
 
-    tries: Annotated[int, Meta(ge=1, le=50)] = 8
-    """Attempts at a job that fails for a temporary reason."""
-    crashes: Positive = MAX_CRASHES
-    """Number of crashed workers after which a job is not tried again."""
-    stalled_seconds: Annotated[int, Meta(ge=2, le=86400)] = 60
-    """Time without a heartbeat after which a worker counts as gone."""
     doctor_hours: Annotated[int, Meta(ge=0, le=8760)] = 0
     """Hours between two runs of the doctor on each world; 0 for none."""
 
@@ -116,8 +107,6 @@ class LoaderSettings(Struct, frozen=True):
 
     memory_mib: Annotated[int, Meta(ge=256, le=MAX_NUMBER)] = 1024
     """Memory of the process that parses documents."""
-    cpu_seconds: Positive = 8
-    """CPU time for parsing a document; large documents get more."""
 
 
 class DocxSettings(Struct, frozen=True):
@@ -165,12 +154,8 @@ class EmbeddingSettings(Struct, frozen=True):
     """Threads of a model on this machine; 0 for one per core."""
     api_concurrency: Positive = 2
     """Concurrent requests to an embedding provider."""
-    timeout_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
-    """Maximum time of a request to an embedding provider; 0 for the provider's default."""
     max_tokens_per_batch: Positive = 100_000
     """Maximum number of tokens in a request to an embedding provider."""
-    batch_items: Annotated[int, Meta(ge=1, le=2048)] = 2048
-    """Maximum number of texts in a request to an embedding provider."""
     requests_per_minute: Count = 0
     """Maximum number of requests started per minute; 0 for no limit."""
 
@@ -275,17 +260,9 @@ class RerankSettings(Struct, frozen=True):
     shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
     """Protocol of the rerank server; blank to derive it from the path of the URL."""
     model: str = ""
-    """Model of the rerank server, or folder or name of a cross-encoder."""
-    folder: str = ""
-    """Folder with model.onnx and tokenizer.json, relative to the library."""
-    device: CommaSeparated = ""
-    """Devices of a cross-encoder of sentence-transformers; blank for auto."""
+    """Model of the rerank server, or folder of a cross-encoder, relative to the library."""
     candidates: Annotated[int, Meta(ge=1, le=200)] = 30
     """Number of the first candidates that are reranked."""
-    timeout_seconds: Annotated[int, Meta(ge=1, le=300)] = 10
-    """Maximum time for reranking in one request."""
-    concurrency: Positive = 4
-    """Concurrent requests of a process to the rerank server."""
 
 
 class FallbackChatSettings(Struct, frozen=True):
@@ -378,8 +355,6 @@ class AnswerSettings(Struct, frozen=True):
     """Low threshold of raw cosines; not set for none."""
     raw_cosine_high: Score | None = None
     """High threshold of raw cosines; not set for none."""
-    support_floor: Fraction | None = None
-    """Similarity from which two sentences say the same; not set for the measured value."""
 
 
 class UsageSettings(Struct, frozen=True):
@@ -398,10 +373,6 @@ class ConversationSettings(Struct, frozen=True):
 
     days: Annotated[int, Meta(ge=1, le=36500)] = 90
     """Days that a turn of a conversation is kept."""
-    turns: Annotated[int, Meta(ge=1, le=10_000)] = 200
-    """Maximum number of turns of a conversation; the oldest are deleted first."""
-    history_tokens: Annotated[int, Meta(ge=0, le=100_000)] = 1000
-    """Maximum number of tokens of earlier turns sent to a chat model; 0 for none."""
 
 
 class LogSettings(Struct, frozen=True):
@@ -441,20 +412,12 @@ class AuthSettings(Struct, frozen=True):
     """URL of the provider's keys, with its query if it has one; https, except on this machine."""
     jwks_file: str = ""
     """File with the provider's keys instead of a URL, relative to the library."""
-    algorithms: CommaSeparated = "RS256, PS256, ES256, EdDSA"
-    """Signature algorithms that are accepted; `none` and shared secrets never are."""
-    cache_seconds: Annotated[int, Meta(ge=60, le=86400)] = 3600
-    """Time after which the provider's keys are loaded again."""
-    leeway_seconds: Annotated[int, Meta(ge=0, le=300)] = 30
-    """Difference of clocks that is allowed when the times of a token are checked."""
     client_id: str = ""
     """Client of the provider with which people sign in on the page; blank for tokens only."""
     authorize_url: EndpointUrl = ""
     """URL of the provider's sign-in."""
     token_url: EndpointUrl = ""
     """URL at which the page exchanges the code of a sign-in for a token."""
-    scope: str = "openid"
-    """Scopes that the page asks for, separated by spaces."""
 
 
 class Settings(Struct, frozen=True):
@@ -463,8 +426,6 @@ class Settings(Struct, frozen=True):
     disk_reserve_mib: Count = 256
     """Free disk space below which writes are refused."""
     store: StoreSettings = StoreSettings()
-    queue_max_waiting: Positive = 10_000
-    """Maximum number of jobs that wait for workers; further jobs are refused."""
     worker: WorkerSettings = WorkerSettings()
     index: IndexSettings = IndexSettings()
     qdrant: QdrantSettings = QdrantSettings()
@@ -475,12 +436,6 @@ class Settings(Struct, frozen=True):
     loader: LoaderSettings = LoaderSettings()
     ocr: Literal["off", "auto"] = "off"
     """Whether to recognise the text of images and scanned pages; needs the extra `ocr`."""
-    ocr_cpu_seconds: Positive = 3600
-    """CPU time for recognising the text of a document."""
-    hidden_sheets: bool = False
-    """Whether to read hidden sheets, rows and columns of workbooks."""
-    running_heads: bool = False
-    """Whether to keep running heads and page numbers of PDF files in their text."""
     copies: Literal["keep", "refuse", "link"] = "keep"
     """Treatment of a new file with the content of another document of the world."""
     require_audience: bool = False
@@ -508,12 +463,8 @@ class Settings(Struct, frozen=True):
     """Defaults of new worlds."""
     fused_weight: Fraction = FUSED_WEIGHT
     """Weight of words beside similarity in fused search: 0 for none, 1 for only words."""
-    count_words: bool = True
-    """Whether to count words while ingesting; otherwise the first search by words does it."""
     word_states: bool = True
     """Whether to store states of words in `recommended` worlds, if the embedding model has them."""
-    feedback: bool = True
-    """Whether to rank results of long queries by their similarity to the best ones, too."""
     retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     rerank: RerankSettings = RerankSettings()

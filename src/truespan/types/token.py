@@ -306,4 +306,4 @@ class SignIn(Struct, frozen=True):
     client_id: str
     authorize_url: str
     token_url: str
-    scope: str
+    scope: str = "openid"

@@ -50,7 +50,7 @@ from truespan.tables import require, tables
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check
 from truespan.types.profile import EmbeddingLimits
-from truespan.types.request import Defaults, RankPart
+from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 
@@ -176,16 +176,13 @@ def open_library(
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
-                items=settings.embedding.batch_items,
                 tokens=settings.embedding.max_tokens_per_batch,
                 in_flight=settings.embedding.api_concurrency,
             ),
             preparation=make_preparation(folder, settings),
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
-            without=frozenset() if settings.feedback else frozenset({RankPart.FEEDBACK}),
             max_tokens=settings.retrieval_max_tokens,
-            count_words=settings.count_words,
             word_states=settings.word_states,
             others=_other_embedders(settings, make_embedder, others),
             default_model="" if embedder else _default_model(settings),
@@ -209,7 +206,6 @@ def open_library(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)
             ),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
-            max_crashes=settings.worker.crashes,
             doctor_hours=settings.worker.doctor_hours,
             identities=identities,
             random_bytes=os.urandom,
@@ -350,8 +346,6 @@ def make_parser(settings: Settings) -> SourceParser:
 
     return ChildParser(
         memory_bytes=settings.loader.memory_mib * MEBIBYTE,
-        cpu_seconds=settings.loader.cpu_seconds,
-        ocr_cpu_seconds=settings.ocr_cpu_seconds,
     )
 
 
@@ -419,8 +413,6 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
                 chunks=settings.docx.figure_chunks,
                 debug=settings.docx.image_debug,
             ),
-            hidden_sheets=settings.hidden_sheets,
-            running_heads=settings.running_heads,
             copies=Copies(settings.copies),
             audiences=settings.audiences,
             require_audience=settings.require_audience,

@@ -93,7 +93,6 @@ def make_embedder(
         clock=clock,
         dimensions=server.dimensions or None,
         in_flight=settings.embedding.api_concurrency,
-        seconds=settings.embedding.timeout_seconds,
         pace=pace,
     )
     if provider == "ollama":
@@ -248,17 +247,19 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 _RERANK_MEMBERS = {
     "": (),
     "http": ("url", "shape", "model"),
-    "onnx": ("folder",),
-    "sentence-transformers": ("model", "device"),
+    "onnx": ("model",),
+    "sentence-transformers": ("model",),
 }
 """Settings that each kind of reranker uses, besides its limits."""
-_RERANK_NEEDS = {"http": "url", "onnx": "folder", "sentence-transformers": "model"}
+_RERANK_REQUESTS = 4
+"""Concurrent requests of a process to the rerank server."""
+_RERANK_NEEDS = {"http": "url", "onnx": "model", "sentence-transformers": "model"}
 
 
 def check_rerank(settings: Settings) -> None:
     """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
     kind = settings.rerank.kind
-    for name in ("url", "shape", "model", "folder", "device"):
+    for name in ("url", "shape", "model"):
         is_set = bool(getattr(settings.rerank, name).strip())
         if is_set and name not in _RERANK_MEMBERS[kind]:
             raise InvalidConfiguration(
@@ -289,7 +290,7 @@ def rerank_options(
         return None
     from truespan.retrieval.rerank import RerankOptions
 
-    return RerankOptions(reranker, settings.rerank.candidates, settings.rerank.timeout_seconds)
+    return RerankOptions(reranker, settings.rerank.candidates)
 
 
 def _reranker(
@@ -298,23 +299,24 @@ def _reranker(
     if not settings.rerank.kind:
         return None
     from truespan.providers import rerank
+    from truespan.retrieval.rerank import SECONDS
 
-    options, seconds = settings.rerank, float(settings.rerank.timeout_seconds)
+    options = settings.rerank
     if options.kind == "onnx":
         return rerank.OnnxReranker(
-            folder / options.folder,
+            folder / options.model.strip(),
             threads=settings.embedding.threads or None,
             clock=clock,
-            seconds=seconds,
+            seconds=SECONDS,
         )
     if options.kind == "sentence-transformers":
         from truespan.extensions.models.sentence_transformers import TorchFolder, TorchReranker
 
         return TorchReranker(
             TorchFolder(folder, options.model.strip()),
-            options.device or "auto",
+            "auto",
             clock=clock,
-            seconds=seconds,
+            seconds=SECONDS,
         )
     # A local server seldom needs a key, so it gets one only if one is configured for it.
     keyless = not any(key.provider == "rerank" for key in settings.keys)
@@ -322,8 +324,8 @@ def _reranker(
         rerank.find_server(options.url, options.shape or None, options.model.strip()),
         keys=key_ring("rerank", settings, clock, cooldowns, keyless=keyless),
         clock=clock,
-        seconds=seconds,
-        in_flight=options.concurrency,
+        seconds=SECONDS,
+        in_flight=_RERANK_REQUESTS,
     )
 
 
@@ -361,7 +363,6 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         calibrated=calibrated,
         own_thresholds=frozenset(n for n in short if ANSWER_PREFIX + n in settings.written),
         min_evidence=settings.answer.min_evidence,
-        support_floor=settings.answer.support_floor,
         log_queries=settings.usage.log_queries,
         usage_days=settings.usage.days,
         usage_records=settings.usage.records,
@@ -373,8 +374,6 @@ def conversation_rules(settings: Settings) -> ConversationRules:
     return ConversationRules(
         enabled=settings.conversations,
         days=settings.conversation.days,
-        turns=settings.conversation.turns,
-        history_tokens=settings.conversation.history_tokens,
     )
 
 

@@ -60,7 +60,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     url = _server_url(folder, settings, "store_url")
     from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 
-    address = Address(url, settings.store.pool_size, settings.store.timeout_seconds)
+    address = Address(url, timeout_seconds=settings.store.timeout_seconds)
     return Store(PostgresDatabase(address), clock)
 
 
@@ -69,13 +69,7 @@ def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
     url = _server_url(folder, settings, "store_url")
     from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
 
-    limits = QueueLimits(
-        waiting=settings.queue_max_waiting,
-        tries=settings.worker.tries,
-        stalled_seconds=settings.worker.stalled_seconds,
-        timeout_seconds=settings.store.timeout_seconds,
-    )
-    return ProcrastinateQueue(url, limits)
+    return ProcrastinateQueue(url, QueueLimits(timeout_seconds=settings.store.timeout_seconds))
 
 
 def prepare_tables(folder: Path) -> tuple[int, int]:

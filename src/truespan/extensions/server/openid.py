@@ -31,6 +31,12 @@ from truespan.types.token import SignIn
 _log = logging.getLogger(f"{SYSTEM}.auth")
 _log.addHandler(logging.NullHandler())
 
+ACCEPTED = ("RS256", "PS256", "ES256", "EdDSA")
+"""Signature algorithms of tokens; `none` and shared secrets never are."""
+CACHE_SECONDS = 3600
+"""Time after which the provider's keys are loaded again."""
+LEEWAY_SECONDS = 30
+"""Difference of clocks that is allowed when the times of a token are checked."""
 ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -341,27 +347,22 @@ def open_identities(folder: Path, settings: Settings, clock: Clock) -> Identitie
         raise errors.InvalidConfiguration(
             "auth_issuer needs either auth_jwks_url or auth_jwks_file."
         )
-    algorithms = [name.strip() for name in auth.algorithms.split(",") if name.strip()]
-    if not algorithms or not set(algorithms) <= set(ALGORITHMS):
-        raise errors.InvalidConfiguration(
-            f"auth_algorithms must be some of: {', '.join(ALGORITHMS)}."
-        )
     sign_in = (auth.client_id, auth.authorize_url, auth.token_url)
     if any(sign_in) and not all(sign_in):
         raise errors.InvalidConfiguration(
             "Signing in on the page needs auth_client_id, auth_authorize_url and auth_token_url."
         )
     load = key_client(auth.jwks_url, clock) if auth.jwks_url else key_file(folder / auth.jwks_file)
-    keys = KeyCache(load, algorithms, clock, auth.cache_seconds)
+    keys = KeyCache(load, ACCEPTED, clock, CACHE_SECONDS)
     verifier = OpenIdVerifier(
         keys,
         issuer=auth.issuer,
         audience=auth.audience.strip(),
-        algorithms=algorithms,
-        leeway_seconds=auth.leeway_seconds,
+        algorithms=ACCEPTED,
+        leeway_seconds=LEEWAY_SECONDS,
     )
     options = None
     if auth.client_id:
         addresses = (auth.authorize_url, auth.token_url)
-        options = SignIn(auth.issuer, auth.client_id, *addresses, auth.scope)
+        options = SignIn(auth.issuer, auth.client_id, *addresses)
     return Identities(verifier, settings.auth_rules, options)
