@@ -17,6 +17,7 @@ from tests import promises
 from tests.support import fast, worlds
 from tests.support.loaded_models import keep_loaded_models
 from tests.support.store_matrix import ONE, columns_of, is_repeated, opens_libraries
+from truespan.engine.world import World
 
 # Registers how much laws are tried before a profile is chosen. The environment of the frameworks
 # has no Hypothesis.
@@ -99,6 +100,16 @@ def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
     use_defaults(str(config.getoption("--defaults")))
     keep_loaded_models()
+
+
+@pytest.fixture
+def lib(tmp_path: Path) -> worlds.LibraryFixture:
+    return worlds.make_library(tmp_path)
+
+
+@pytest.fixture
+def world(lib: worlds.LibraryFixture) -> World:
+    return lib.library.create_world("world")
 
 
 @pytest.hookimpl(tryfirst=True)

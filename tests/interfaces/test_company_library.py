@@ -93,17 +93,6 @@ def test_audience_is_declared_shown_and_changed(lib: LibraryFixture, client: Cli
         assert client.json("PATCH", path, wrong).status == 400
 
 
-def test_hidden_document_is_like_an_absent_one(client: Client) -> None:
-    legal = [(HEADER, "group:legal")]
-    hidden, absent = (
-        client.json("GET", f"/v1/worlds/w/documents/{name}", headers=legal)
-        for name in ("board.txt", "other.txt")
-    )
-
-    assert hidden.status == absent.status == 404
-    assert hidden.body.replace(b"board.txt", b"other.txt") == absent.body
-
-
 def test_mcp_serves_the_labels_of_the_request(client: Client) -> None:
     def call(name: str, **arguments: Any) -> str:
         message = {
@@ -145,14 +134,6 @@ def test_mcp_serves_the_labels_of_the_request(client: Client) -> None:
 
     assert "lawyers" in said
     assert "board" not in said
-
-
-def test_openai_client_gets_the_labels_of_the_request(client: Client) -> None:
-    body = {"model": "truespan/w", "messages": [{"role": "user", "content": "Which lamp?"}]}
-    reply = client.json("POST", "/v1/chat/completions", body, headers=[(HEADER, "group:legal")])
-
-    assert reply.status == 200
-    assert b"board" not in reply.body
 
 
 def test_company_library_shows_each_caller_their_documents(tmp_path: Path) -> None:

@@ -92,8 +92,7 @@ ALIASES = {
 }
 
 
-def test_contract_names_of_arguments_are_accepted(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_contract_names_of_arguments_are_accepted(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
 
     with serve_library(lib.library) as client:
@@ -129,8 +128,7 @@ def test_parse_arguments_translates_earlier_modes() -> None:
         assert parsed.mode == mode
 
 
-def test_error_about_a_contract_name_names_what_was_sent(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_error_about_a_contract_name_names_what_was_sent(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
 
     with serve_library(lib.library) as client:

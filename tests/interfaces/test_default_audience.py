@@ -48,9 +48,9 @@ def test_new_documents_have_the_audience_of_their_world(tmp_path: Path) -> None:
 
 
 @proves("audience.declared")
-def test_new_rule_applies_to_unchanged_files(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_new_rule_applies_to_unchanged_files(
+    tmp_path: Path, lib: LibraryFixture, world: World
+) -> None:
     lib.write("f/hr/pay.txt", "The payroll.")
     world.ingest(str(tmp_path / "files" / "f"))
     assert labels_in(world) == {"pay.txt": ("everyone",)}
@@ -63,8 +63,7 @@ def test_new_rule_applies_to_unchanged_files(tmp_path: Path) -> None:
 
 
 @proves("audience.default")
-def test_world_may_require_an_audience(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_world_may_require_an_audience(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", audience_required=True)
     assert world.default_audience is None
     report = world.add_texts(["A lamp."], ids=["lamp.txt"])
@@ -84,8 +83,7 @@ def test_world_may_require_an_audience(tmp_path: Path) -> None:
 
 
 @proves("audience.default")
-def test_default_audience_is_hidden_from_callers_with_labels(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_default_audience_is_hidden_from_callers_with_labels(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", audience=["group:hr"])
     limited = world.for_audience(["group:legal"])
     assert limited.default_audience is None
@@ -102,8 +100,7 @@ def test_default_audience_is_hidden_from_callers_with_labels(tmp_path: Path) -> 
 
 
 @proves("audience.default")
-def test_default_audience_is_set_over_http(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_default_audience_is_set_over_http(lib: LibraryFixture) -> None:
     with serve_library(lib.library) as client:
         made = client.json("POST", "/v1/worlds", {"name": "w", "audience": ["group:b", "group:a"]})
         assert made.status == 201

@@ -17,7 +17,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.providers.chat import KEY, OpenAiChatServer, openai_chat
 from tests.support.providers.loopback import Loopback
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
 from truespan.extensions.server.http.app import ServerOptions
@@ -221,8 +221,7 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
         assert foreign.body.replace(b"elsewhere", b"elsewhen!") == absent.body
 
 
-def test_chat_uses_the_default_or_only_world(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_chat_uses_the_default_or_only_world(lib: LibraryFixture) -> None:
     lib.world("one", a__txt="The lamp went out at midnight.")
     two = lib.world("two", a__txt="The lamp went out at midnight.")
     key = lib.library.tokens.create("mine", worlds=["one"])[1].reveal()

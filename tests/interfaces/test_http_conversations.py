@@ -75,22 +75,6 @@ def test_conversation_can_be_managed_on_the_command_line(client: Client, base: s
     assert client.json("POST", f"{place}/turns", {"query": QUESTION}).status == 404
 
 
-def test_conversations_of_a_world_and_of_its_readers_are_apart(client: Client) -> None:
-    of_world, of_reader = (
-        client.json("POST", base, {"query": QUESTION}).content["conversation"]["id"]
-        for base in (BASE, OF_READER)
-    )
-    of_other = OF_READER.replace("ann", "bob")
-
-    for base, key in ((OF_READER, of_world), (BASE, "absent"), (of_other, of_reader)):
-        assert client.json("GET", f"{base}/{key}").code == "conversation_not_found"
-        assert client.json("GET", f"{base}/{key}/export").code == "conversation_not_found"
-        response = client.json("POST", f"{base}/{key}/turns", {"query": QUESTION})
-        assert response.code == "conversation_not_found"
-        assert client.json("DELETE", f"{base}/{key}").code == "conversation_not_found"
-    assert client.json("GET", of_other).content == {"conversations": []}
-
-
 @proves("conversations.own-caller")
 def test_a_token_sees_only_conversations_that_it_began(made: Study, client: Client) -> None:
     tokens = made.library.tokens

@@ -148,23 +148,6 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
     assert lib.embedder.calls == asked
 
 
-def test_evaluation_needs_permission_to_read_the_world(lib: LibraryFixture, client: Client) -> None:
-    tokens = lib.library.tokens
-    keys = [
-        tokens.create("t", worlds="w", readers="ada")[1].reveal(),
-        tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal(),
-    ]
-    for key in keys:
-        for more in ({}, {"reader": "ada"}, {"generation": 2}, {"against": 9}, {"stream": True}):
-            refused = client.json("POST", EVALUATE, {"golden": GOLDEN} | more, token=key)
-            assert refused.content["code"] == "not_allowed", more
-    reading = tokens.create("t", worlds="w", verbs=("read",))[1].reveal()
-    assert client.json("POST", EVALUATE, {"golden": GOLDEN}, token=reading).status == 200
-    elsewhere = tokens.create("t", worlds="empty")[1].reveal()
-    hidden = client.json("POST", EVALUATE, {"golden": GOLDEN}, token=elsewhere)
-    assert hidden.content["code"] == "world_not_found"
-
-
 def test_phrases_that_no_document_contains_are_named(lib: LibraryFixture, client: Client) -> None:
     phrases = ["at half past nine", "on a red cord"]
     golden = json.dumps({"query": "Where is the heron?", "phrases": phrases, "top_k": 1})

@@ -54,20 +54,6 @@ def token(lib: LibraryFixture, *verbs: str) -> str:
     return lib.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
 
 
-def test_caller_who_may_read_and_write_can_set_positions(
-    lib: LibraryFixture, client: Client
-) -> None:
-    response = client.json(
-        "PUT",
-        "/v1/worlds/w/readers/ada/position",
-        {"book": "a.txt", "sid": 1},
-        token=token(lib, "write", "read"),
-    )
-
-    assert (response.status, response.content["sid"]) == (200, 1)
-    assert lib.library.world("w").reader("ada").position().sid == 1
-
-
 @pytest.mark.parametrize("verbs", [("write",), ("read",), ("follow",), ("read", "follow")])
 def test_a_position_that_is_refused_has_not_moved(
     lib: LibraryFixture, client: Client, verbs: tuple[str, ...]

@@ -24,7 +24,7 @@ from tests.interfaces.mcp_clients import (
     texts_of,
 )
 from tests.promises import proves
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.errors import (
     InvalidArgument,
     LibraryNotFound,
@@ -194,8 +194,9 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
     assert "Quillfeather" in bundle.context
 
 
-def test_two_documents_with_one_title_are_told_apart_in_the_text(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_two_documents_with_one_title_are_told_apart_in_the_text(
+    tmp_path: Path, lib: LibraryFixture
+) -> None:
     world = lib.library.create_world("w")
     for team in ("a", "b"):
         (tmp_path / "teams" / team).mkdir(parents=True)
@@ -215,8 +216,7 @@ def test_two_documents_with_one_title_are_told_apart_in_the_text(tmp_path: Path)
 
 
 @proves("embedding.down-is-an-error")
-def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_failed_bundle_is_a_failed_call_with_the_same_code(lib: LibraryFixture) -> None:
     world = lib.library.create_world("w")
     world.ingest(lib.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.extensions.server.mcp import resources
 from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 
@@ -35,8 +35,7 @@ def test_documents_come_page_by_page_each_once(
     )
 
 
-def test_sentences_are_joined_as_their_paragraphs_were(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_sentences_are_joined_as_their_paragraphs_were(lib: LibraryFixture) -> None:
     world = lib.library.create_world("w")
     world.ingest(lib.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
     (entry,) = resources.list_resources(WORLD, None, world)["resources"]

@@ -14,7 +14,7 @@ from tests.interfaces.test_http_answers import events
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.receipts import GUIDE, signing_world
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.cli import run
 from truespan.engine.library import Library
 from truespan.extensions.proof.verify import EXIT_CODES, verify
@@ -56,8 +56,7 @@ def test_http_signs_the_last_event_of_an_answer(tmp_path: Path) -> None:
 
 
 @proves("proof.keys")
-def test_http_refuses_to_sign_without_a_key_and_asks_no_model(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_http_refuses_to_sign_without_a_key_and_asks_no_model(lib: LibraryFixture) -> None:
     lib.world(guide__md=GUIDE)
     model = Scripted(["No."])
     library = Library(replace(lib.library._components, chat=ChatModels(model)))

@@ -11,7 +11,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
 from truespan.errors import ProviderUnavailable
 from truespan.types.answer import Answer
-from truespan.types.decision import AnswerMode, SourcesUsed
+from truespan.types.decision import SourcesUsed
 
 BOTH_DEFAULTS = True
 SAID = "It hung on hook seven [1]."
@@ -288,23 +288,6 @@ def test_a_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> Non
     assert unbroken.text == "x" * 200
 
 
-@proves("decision.explain-fields")
-def test_the_explanation_has_what_is_promised(tmp_path: Path) -> None:
-    explained = asked(tmp_path, 0.7).decision_explain
-
-    promised = {
-        "thresholds": {"low": 0.25, "high": 0.55},
-        "effective_query": QUESTION,
-        "short_query_active": False,
-        "used_llm": "primary",
-        "mode": "rag",
-        "score_mode": "normalized",
-        "distance": "cosine",
-        "retrieval_target": "world@1",
-    }
-    assert {name: explained[name] for name in promised} == promised
-
-
 @proves("decision.explain-logged")
 def test_the_log_has_the_explanation_with_a_marked_query_and_no_text(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
@@ -408,13 +391,3 @@ def test_a_world_does_not_see_the_log_of_another(tmp_path: Path) -> None:
     other = room.library.create_world("other")
 
     assert other.usage() == []
-
-
-@proves("decision.explain-logged")
-def test_mode_of_answer_explanation_and_log_are_one(tmp_path: Path) -> None:
-    room = study(tmp_path, primary=Scripted(SAID))
-    for number, best in enumerate((0.1, 0.3, 0.52, 0.7)):
-        room.add(**{f"n{number}__txt": scored(best, f"Number {number}.")})
-        answer = room.world.answer(QUESTION)
-        assert answer.mode is AnswerMode(answer.decision_explain["mode"])
-        assert room.world.usage(limit=1)[0].mode is answer.mode

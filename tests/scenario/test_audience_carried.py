@@ -105,8 +105,7 @@ def test_copy_in_postgresql_and_back_has_the_same_audiences(tmp_path: Path) -> N
 
 
 @proves("audience.carried")
-def test_new_generation_has_the_same_audiences(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_new_generation_has_the_same_audiences(world: World) -> None:
     fill(world)
     before = [sorted(document.name for document in world.for_audience(labels).documents.list())
               for labels in CALLERS.values()]  # fmt: skip
@@ -122,8 +121,7 @@ def test_new_generation_has_the_same_audiences(lib: LibraryFixture) -> None:
 
 
 @proves("audience.carried", "audience.declared")
-def test_parts_of_a_file_have_its_audience(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_parts_of_a_file_have_its_audience(lib: LibraryFixture, world: World) -> None:
     archive = Path(lib.write("docs.zip", ""))
     archive.write_bytes(zip_of({"a/one.txt": LAMP, "two.md": NIGHT}))
     mail = EmailMessage()
@@ -150,8 +148,9 @@ def test_parts_of_a_file_have_its_audience(lib: LibraryFixture) -> None:
 
 
 @proves("audience.carried", "audience.enforced")
-def test_document_with_damaged_audience_is_for_the_owner_alone(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_document_with_damaged_audience_is_for_the_owner_alone(
+    lib: LibraryFixture, world: World
+) -> None:
     fill(world)
     for name, text in (("night.md", "everyone"), ("rope.txt", "group:none"), ("lamp.txt", "")):
         lib.sql("UPDATE revisions SET audience = ? WHERE name = ?", text, name)

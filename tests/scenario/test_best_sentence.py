@@ -104,8 +104,7 @@ def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, n
 
 @pytest.mark.recommended
 @proves("result.best-sentence")
-def test_repeated_header_of_a_table_is_no_best_sentence(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_repeated_header_of_a_table_is_no_best_sentence(lib: LibraryFixture) -> None:
     lines = [f"{1000 + number},{TOPICS[number % 8]},{number}.50" for number in range(200)]
     lib.write("orders.csv", "\n".join(["order,item,total", *lines]))
     world = lib.library.create_world("world")
@@ -119,8 +118,7 @@ def test_repeated_header_of_a_table_is_no_best_sentence(tmp_path: Path) -> None:
 
 
 @proves("result.best-sentence")
-def test_row_of_a_table_goes_before_its_header(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_row_of_a_table_goes_before_its_header(lib: LibraryFixture) -> None:
     lib.write("staff.csv", "name,room,phone number\nAna,C01,123\nJonas,C02,456\nMia,C03,789\n")
     world = lib.library.create_world("world")
     world.ingest(str(lib.folder / "files" / "staff.csv"))
@@ -273,8 +271,7 @@ def test_stored_chunk_of_a_reader_names_its_best_sentence(tmp_path: Path, mode: 
 
 
 @proves("result.best-sentence")
-def test_passage_without_stored_sentences_names_none(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_passage_without_stored_sentences_names_none(lib: LibraryFixture) -> None:
     world = with_file(lib, "deck.pptx")
     lib.sql("DELETE FROM sentences")
 
@@ -289,8 +286,7 @@ def test_passage_without_stored_sentences_names_none(tmp_path: Path) -> None:
     "damage",
     ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"],
 )
-def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_place_of_a_sentence_is_not_shown(lib: LibraryFixture, damage: str) -> None:
     world = with_file(lib, "deck.pptx")
     lib.sql(damage)
 
@@ -301,8 +297,7 @@ def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -
 
 
 @proves("result.best-sentence")
-def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_sentence_begun_earlier_has_the_page_of_the_passage(lib: LibraryFixture) -> None:
     words = [" and ".join(f"word{n}" for n in range(last)) for last in (40, 100)]
     # The first sentence ends on the second page, in the second passage.
     first = f"The beginning {words[0]}"[:360]

@@ -35,8 +35,9 @@ def chunks(world: World) -> list:
 
 
 @proves("chunking.metadata")
-def test_a_chunk_knows_its_source_its_labels_and_its_language(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_chunk_knows_its_source_its_labels_and_its_language(
+    lib: LibraryFixture, world: World
+) -> None:
     world.ingest(lib.write("a.txt", TEXT), tags=["sea", "quiet"], language="en", version="2.0")
 
     [record] = chunks(world)
@@ -51,8 +52,9 @@ def test_a_chunk_knows_its_source_its_labels_and_its_language(lib: LibraryFixtur
 
 
 @proves("chunking.metadata")
-def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(
+    lib: LibraryFixture, world: World
+) -> None:
     world.ingest(lib.write("a.txt", TEXT), chunking="once")
 
     records = chunks(world)
@@ -64,8 +66,7 @@ def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(lib: Librar
 
 
 @proves("chunking.metadata")
-def test_without_dedupe_every_chunk_is_kept(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_without_dedupe_every_chunk_is_kept(lib: LibraryFixture, world: World) -> None:
     world.ingest(lib.write("a.txt", TEXT), chunking="every")
 
     assert len(chunks(world)) == 4
@@ -86,8 +87,9 @@ def test_repetitions_ahead_change_nothing_for_a_reader(lib: LibraryFixture) -> N
 
 
 @proves("request.language-constraint")
-def test_a_language_that_nobody_declares_is_detected_and_filtered_on(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_language_that_nobody_declares_is_detected_and_filtered_on(
+    lib: LibraryFixture, world: World
+) -> None:
     world.ingest([lib.write("a.txt", TEXT * 3), lib.write("b.txt", GERMAN)])
 
     documents = {document.name: document for document in world.documents.list()}

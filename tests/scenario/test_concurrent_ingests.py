@@ -108,8 +108,7 @@ def test_waiting_run_can_be_cancelled(runs: TwoRuns) -> None:
 
 
 @proves("store.second-process")
-def test_killed_run_holds_up_no_other(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_killed_run_holds_up_no_other(lib: LibraryFixture) -> None:
     world = lib.world(base__txt="The base document.")
     path, killed = lib.write("a.txt", "The lamp went out."), f"{socket.gethostname()}/999999999:1"
     scope = lib.scope(world)

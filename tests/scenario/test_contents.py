@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, PassageNotFound
 from truespan.types.text import Block
@@ -29,11 +28,6 @@ BOOK = "\n\n".join(
         *(part for name in CHAPTERS for part in (f"\n\n{name}", PROSE.format(name[8]))),
     ]
 )
-
-
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
 
 
 def read_in(lib: LibraryFixture) -> World:

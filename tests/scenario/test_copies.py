@@ -173,8 +173,7 @@ def ingest_copies(lib: LibraryFixture, **options: Any) -> tuple[World, Any]:
 
 
 @proves("ingest.copies")
-def test_ingestion_says_which_files_are_copies(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_ingestion_says_which_files_are_copies(lib: LibraryFixture) -> None:
     world, report = ingest_copies(lib)
     changed = world.ingest(lib.write("own.txt", LAMP))
 
@@ -195,8 +194,7 @@ def test_copies_of_another_kind_or_chunking_are_found(tmp_path: Path) -> None:
 
 
 @proves("ingest.copies")
-def test_linked_copies_make_no_document(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_linked_copies_make_no_document(lib: LibraryFixture) -> None:
     world, report = ingest_copies(lib, copies="link")
 
     assert [document.name for document in world.documents.list()] == ["one.txt", "own.txt"]
@@ -226,8 +224,7 @@ def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
 
 
 @proves("ingest.copies")
-def test_files_of_other_worlds_are_no_copies(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_files_of_other_worlds_are_no_copies(lib: LibraryFixture) -> None:
     lib.library.create_world("other").ingest(lib.write("one.txt", LAMP))
 
     report = lib.library.create_world("own").ingest(lib.write("two.txt", LAMP), copies="refuse")
@@ -236,8 +233,7 @@ def test_files_of_other_worlds_are_no_copies(tmp_path: Path) -> None:
 
 
 @proves("ingest.copies")
-def test_damaged_record_of_a_document_refuses_no_file(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_record_of_a_document_refuses_no_file(lib: LibraryFixture) -> None:
     world = lib.library.create_world("files")
     world.ingest(lib.write("one.txt", LAMP))
     lib.sql("UPDATE revisions SET title = 'changed'")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.errors import StoreDamaged
 from truespan.types.job import DocumentState, JobState
 
@@ -20,8 +18,7 @@ CELLS = {
 
 
 @proves("errors.stable-codes")
-def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_job_is_listed_as_failed(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(20))
     world.ingest([lib.write("b.txt", story(20, "garden"))])
     job, other = world.jobs.list()
@@ -43,8 +40,7 @@ def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
 
 
 @proves("errors.stable-codes")
-def test_damaged_request_of_a_job_is_refused(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_request_of_a_job_is_refused(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(20))
     job = world.jobs.list()[0].id
     lib.sql("UPDATE jobs SET state = 'failed'")

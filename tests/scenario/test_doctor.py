@@ -68,9 +68,8 @@ def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random)
 )
 @pytest.mark.parametrize("seed", range(in_test_or_prove(3, 12)))
 def test_each_damage_is_repaired_without_a_provider(
-    tmp_path: Path, kind: Finding, seed: int
+    lib: LibraryFixture, kind: Finding, seed: int
 ) -> None:
-    lib = make_library(tmp_path)
     world = lib.world(a__txt=story(90), b__txt=story(40, "garden"))
     rng = random.Random(seed)
     damage(lib, world, kind, rng)
@@ -88,8 +87,7 @@ def test_each_damage_is_repaired_without_a_provider(
 
 
 @proves("index.scrub")
-def test_a_single_bit_of_any_number_is_noticed(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_single_bit_of_any_number_is_noticed(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     point = next(iter(lib.index._of(lib.scope(world)).values()))
     whole = point.vector
@@ -122,8 +120,7 @@ def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
 
 
 @proves("index.scrub")
-def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_points_of_work_in_progress_are_not_taken_for_orphans(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     original = lib.store.activate
     lib.store.activate = lambda *_: []  # type: ignore[method-assign]
@@ -137,8 +134,7 @@ def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) ->
 
 
 @proves("index.scrub")
-def test_vector_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_vector_lost_from_the_store_is_embedded_again(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     lib.sql("DELETE FROM vectors")
 

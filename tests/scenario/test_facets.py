@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,8 +133,7 @@ def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> Non
 
 
 @proves("request.facets")
-def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(lib: LibraryFixture) -> None:
     world = lib.world()
     everything = {f"k{number:03}": number for number in range(120)} | {"many": list(range(30))}
     world.ingest(lib.write("a.txt", "The lamp."), metadata=everything)
@@ -150,8 +148,7 @@ def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(tmp_path: Path) -
 
 
 @proves("request.facets")
-def test_damaged_documents_are_named_and_not_counted(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_documents_are_named_and_not_counted(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("""UPDATE revisions SET metadata = '{"team":"z"}' WHERE name = 'b.txt'""")
     lib.sql("UPDATE revisions SET kind = 'book' WHERE name = 'c.txt'")
@@ -173,8 +170,7 @@ def test_damaged_documents_are_named_and_not_counted(tmp_path: Path) -> None:
 
 
 @proves("request.facets")
-def test_facets_are_of_one_world_and_not_for_readers(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_facets_are_of_one_world_and_not_for_readers(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.library.create_world("other").ingest(
         lib.write("x.txt", "Hidden."), metadata={"secret": 1}, tags=["hidden"]

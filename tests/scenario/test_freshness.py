@@ -42,11 +42,6 @@ QUERY = "Where did the brass key hang?"
 
 
 @pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
-
-
-@pytest.fixture
 def server() -> Iterator[WebServer]:
     with WebServer() as server:
         yield server
@@ -187,8 +182,7 @@ def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_
 
 
 @proves("freshness.bounded")
-def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture, world: World) -> None:
     world.ingest([lib.write("slow.md", KEY), lib.write("quick.md", OIL)])
     answered, sources = Event(), lib.library._components.sources
 
@@ -211,8 +205,9 @@ def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture) -> No
 
 
 @proves("freshness.states")
-def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_source_of_an_unfinished_revision_is_not_called_current(
+    lib: LibraryFixture, world: World
+) -> None:
     world.ingest([path := lib.write("guide.md", KEY)])
     Path(path).write_text(OIL)
     for step in range(1, 12):
@@ -225,8 +220,7 @@ def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixt
 
 
 @proves("freshness.readers")
-def test_readers_get_no_freshness(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_readers_get_no_freshness(lib: LibraryFixture, world: World) -> None:
     world.ingest(lib.write("book.md", f"{KEY}\n\n# Later\n\n{OIL}"), kind="book")
     reader = Library(lib.library._components, OWNER.as_reader(lib.scope(world).world, "ann")).world(
         "world"

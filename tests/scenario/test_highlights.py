@@ -146,9 +146,8 @@ THAI = "เขาซื้อหนังสือเล่มใหม่จา
     ],
 )
 def test_marked_words_follow_the_language_of_the_passage(
-    tmp_path: Path, text: str, language: str, query: str, words: set[str]
+    lib: LibraryFixture, text: str, language: str, query: str, words: set[str]
 ) -> None:
-    lib = make_library(tmp_path)
     world = lib.library.create_world("world", defaults="recommended")
     # The parts of the compound have to occur.
     words_apart = (
@@ -165,8 +164,7 @@ def test_marked_words_follow_the_language_of_the_passage(
 
 
 @proves("retrieval.fitted-passages")
-def test_best_sentence_follows_the_language_of_the_passage(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_best_sentence_follows_the_language_of_the_passage(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(
         lib.write(
@@ -185,8 +183,7 @@ def test_best_sentence_follows_the_language_of_the_passage(tmp_path: Path) -> No
 
 @proves("retrieval.fitted-passages")
 @pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.VECTOR])
-def test_text_language_names_another_than_the_documents(tmp_path: Path, mode: Mode) -> None:
-    lib = make_library(tmp_path)
+def test_text_language_names_another_than_the_documents(lib: LibraryFixture, mode: Mode) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(lib.write("english.txt", ENGLISH), language="en")
     world.ingest(lib.write("mixed.txt", GERMAN), language="en")
@@ -207,8 +204,7 @@ def test_text_language_names_another_than_the_documents(tmp_path: Path, mode: Mo
 
 
 @proves("retrieval.fitted-passages")
-def test_contract_worlds_detect_no_text_language(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_contract_worlds_detect_no_text_language(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", defaults="contract")
     world.ingest(lib.write("mixed.txt", GERMAN), language="en")
 

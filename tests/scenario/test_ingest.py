@@ -16,7 +16,7 @@ from tests.support.sample_texts import (
     story,
     texts,
 )
-from tests.support.worlds import WordEmbedder, make_library
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.cli.output.documents import show_followed
 from truespan.cli.output.start import show_ingest
 from truespan.types.ids import WorldId, chunk_id
@@ -63,8 +63,7 @@ def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-leftover-points")
-def test_a_shorter_version_leaves_no_point_behind(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_shorter_version_leaves_no_point_behind(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(100))
     before = len(lib.points(world))
 
@@ -76,10 +75,7 @@ def test_a_shorter_version_leaves_no_point_behind(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-duplicates")
-def test_equal_text_is_embedded_once_per_world(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_equal_text_is_embedded_once_per_world(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(40), b__txt=story(40), c__txt=story(40))
     assert len(lib.embedder.documents) == len(set(lib.embedder.documents))
     asked = len(lib.embedder.documents)
@@ -136,10 +132,7 @@ def test_replaced_revision_leaves_the_index_first(tmp_path: Path) -> None:
 
 
 @proves("ingest.delete-order")
-def test_deleted_document_is_hidden_while_points_remain(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_deleted_document_is_hidden_while_points_remain(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.", b__txt="The harbour wall.")
 
     lib.store.tombstone(lib.scope(world), 1)
@@ -152,10 +145,7 @@ def test_deleted_document_is_hidden_while_points_remain(
 
 
 @proves("ingest.durability-order")
-def test_document_replaced_under_reading_is_old_or_new(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_document_replaced_under_reading_is_old_or_new(lib: LibraryFixture) -> None:
     versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(6)]
     world = lib.world(a__txt=versions[0])
     odd: list[object] = []
@@ -225,8 +215,7 @@ def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
 
 
 @proves("repair.pending-resumes")
-def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_every_file_of_a_run_is_counted_and_recorded(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(60), b__txt=story(5, "garden"))
     path = lib.write("world/a.txt", story(60))
 
@@ -254,10 +243,7 @@ def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-duplicates")
-def test_file_deleted_by_another_run_is_not_reported_missing(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_file_deleted_by_another_run_is_not_reported_missing(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(5))
     path = lib.write("world/a.txt", story(6))
     lib.embedder.before = once(lambda: world.documents.delete("a.txt") and None)

@@ -24,11 +24,6 @@ TEXT = "\n\n".join(
 )
 
 
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
-
-
 def derived(world: World) -> dict:
     return world.documents.metadata(1)
 

@@ -178,10 +178,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 
 
 @proves("request.metadata-filter")
-def test_metadata_with_wrong_checksum_are_named_and_ignored(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_metadata_with_wrong_checksum_are_named_and_ignored(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("UPDATE revisions SET properties = '{}' WHERE name = 'keys.txt'")
     lib.sql("UPDATE worlds SET changes = changes + 1")
@@ -212,8 +209,7 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(
 
 
 @proves("request.metadata-filter")
-def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_metadata_that_were_changed_let_no_text_through(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
     lib.sql("UPDATE worlds SET changes = changes + 1")
@@ -225,10 +221,7 @@ def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
 
 
 @proves("request.metadata-filter")
-def test_damaged_labels_are_found_whatever_the_filter(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_labels_are_found_whatever_the_filter(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
     lib.sql("UPDATE worlds SET changes = changes + 1")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec import UNSET
 
 from tests.promises import proves
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
@@ -21,11 +19,6 @@ from truespan.wire.serialize import to_json
 
 SENTENCES = [f"The lamp of keeper number {number} went out at sea." for number in range(12)]
 BOOK = " ".join(SENTENCES)
-
-
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
 
 
 def write(lib: LibraryFixture, text: str, world: str = "world") -> World:

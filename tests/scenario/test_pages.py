@@ -14,9 +14,10 @@ from tests.promises import proves
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import ImageNotFound, StoreDamaged
 from truespan.types.chunk import FigureFlags
 from truespan.wire.serialize import to_json
@@ -83,9 +84,7 @@ def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", FORMS)
-def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_reader_pages_end_at_the_position(lib: LibraryFixture, world: World, form: str) -> None:
     world.ingest(lib.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
     whole, texts = world.documents.sentences(1, limit=1000), stored(lib, world, 1).texts
     assert [one.text for one in whole.sentences] == texts
@@ -195,8 +194,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
 
 @proves("reading.sentence-order")
 @pytest.mark.parametrize("lost", [0, 3, 5])
-def test_page_of_a_document_lacks_no_sentence(tmp_path: Path, lost: int) -> None:
-    lib = make_library(tmp_path)
+def test_page_of_a_document_lacks_no_sentence(lib: LibraryFixture, lost: int) -> None:
     world = lib.world(note__md="One. Two. Three. Four. Five. Six.")
     assert [one.sid for one in world.documents.sentences(1).sentences] == [*range(6)]
 
@@ -207,9 +205,7 @@ def test_page_of_a_document_lacks_no_sentence(tmp_path: Path, lost: int) -> None
 
 
 @proves("reading.sentence-order")
-def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_page_says_which_sentences_begin_a_line(lib: LibraryFixture, world: World) -> None:
     text = (
         "# Verse\n\nOne ends. Two goes on\nhere. Three.\nFour.\n\n| a | b |\n|---|---|\n| c | d |\n"
     )

@@ -147,8 +147,7 @@ def test_passages_that_touch_or_overlap_have_no_text_twice(world: World) -> None
 
 
 @proves("retrieval.fitted-passages")
-def test_a_chapter_filter_bounds_neighbours_and_sentences(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_chapter_filter_bounds_neighbours_and_sentences(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     # One chunk for both chapters: it belongs to the first, where it begins.
     world.ingest([lib.write("book.md", BOOK)], kind="book")
@@ -263,8 +262,7 @@ def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_few_sentences_are_embedded_however_many_there_are(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     text = " ".join(f"The porter swept quay number {number} again." for number in range(200))
     world.ingest([lib.write("long.txt", text)])

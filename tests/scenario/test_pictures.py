@@ -29,11 +29,6 @@ def pdf_of(*pages: list[str]) -> bytes:
     return make_pdf([Page(column(lines), raw=DRAWING) for lines in pages])
 
 
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
-
-
 def ingest(lib: LibraryFixture, data: bytes, world: str = "world", name: str = "book.pdf") -> World:
     path = lib.folder / "files" / world / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,8 +174,7 @@ def test_only_the_reader_of_a_token_gets_pictures(lib: LibraryFixture) -> None:
 
 
 @proves("pictures.kept-and-removed")
-def test_upload_is_shown_and_removed_with_the_document(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_upload_is_shown_and_removed_with_the_document(lib: LibraryFixture, world: World) -> None:
     world.ingest_uploads(
         [Upload("book.pdf", pdf_of(FIRST)), Upload("page.html", b"<p>Hi <b>you</b>.")]
     )
@@ -208,8 +202,7 @@ def test_changed_file_is_not_shown(lib: LibraryFixture) -> None:
 
 
 @proves("pictures.kept-and-removed")
-def test_new_revision_removes_earlier_pictures(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_new_revision_removes_earlier_pictures(lib: LibraryFixture, world: World) -> None:
     world.ingest_uploads([Upload("book.pdf", pdf_of(FIRST))])
     world.documents.picture("book.pdf", 1)
     world.ingest_uploads([Upload("book.pdf", pdf_of(SECOND))])

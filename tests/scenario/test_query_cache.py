@@ -10,6 +10,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import (
     WORDS,
+    LibraryFixture,
     ManualClock,
     MemoryIndex,
     WordEmbedder,
@@ -28,9 +29,8 @@ TEXT = "The lamp went out at midnight."
     ("age", "calls"), [(0, 1), (1, 1), (DAY - 0.001, 1), (DAY, 2), (DAY + 1, 2), (3 * DAY, 2)]
 )
 def test_an_entry_is_used_while_strictly_younger_than_a_day(
-    tmp_path: Path, age: float, calls: int
+    lib: LibraryFixture, age: float, calls: int
 ) -> None:
-    lib = make_library(tmp_path)
     world = lib.world(a__txt=TEXT)
     world.search("lamp")
 
@@ -41,8 +41,7 @@ def test_an_entry_is_used_while_strictly_younger_than_a_day(
 
 
 @proves("clock.jumps")
-def test_an_entry_dated_in_the_future_counts_as_expired(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_an_entry_dated_in_the_future_counts_as_expired(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     world.search("lamp")
 
@@ -112,8 +111,7 @@ def test_parts_cannot_be_shifted_into_each_other() -> None:
 
 
 @proves("cache.other-model-misses")
-def test_worlds_and_models_do_not_share_entries(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_worlds_and_models_do_not_share_entries(tmp_path: Path, lib: LibraryFixture) -> None:
     one = lib.world("one", a__txt=TEXT)
     two = lib.world("two", a__txt=TEXT)
     one.search("lamp")
@@ -127,8 +125,7 @@ def test_worlds_and_models_do_not_share_entries(tmp_path: Path) -> None:
 
 
 @proves("cache.bit-identical")
-def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_cached_vector_that_was_damaged_is_not_used(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     world.search("lamp")
     lib.sql("UPDATE query_cache SET vector = zeroblob(256)")
@@ -139,9 +136,8 @@ def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_query_from_before_an_erasure_is_not_cached(tmp_path: Path) -> None:
+def test_query_from_before_an_erasure_is_not_cached(lib: LibraryFixture) -> None:
     """Another process has embedded it before the deletion, and writes its cache afterwards."""
-    lib = make_library(tmp_path)
     world, rows = lib.world(a__txt=TEXT, b__txt="A bell."), "SELECT key FROM query_cache"
     world.search("lamp")
     scope, now = lib.scope(world), lib.clock.now()

@@ -125,8 +125,7 @@ def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
 
 
 @proves("reading.position-read-first", "reading.deterministic")
-def test_a_position_moved_during_a_request_does_not_split_it(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_position_moved_during_a_request_does_not_split_it(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 60)
     expected = frozen(reader.retrieve(QUERY))
     reader.retrieve("warm the tail")
@@ -161,8 +160,7 @@ def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: 
 
 
 @proves("reading.current-book")
-def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_no_other_book_of_the_world_has_a_say(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 40)
     before = frozen(reader.retrieve(QUERY))
 
@@ -237,8 +235,7 @@ def test_empty_or_overlong_query_is_refused_before_any_call(
     "bundle.content-unaltered",
 )
 @pytest.mark.parametrize("sid", [3, 9, 17, 26, 40, 89])
-def test_partly_read_chunk_shows_and_scores_read_sentences(tmp_path: Path, sid: int) -> None:
-    lib = make_library(tmp_path)
+def test_partly_read_chunk_shows_and_scores_read_sentences(lib: LibraryFixture, sid: int) -> None:
     world, reader = reading(lib, sid)
     texts = stored(lib, world, 1).texts
 
@@ -255,8 +252,9 @@ def test_partly_read_chunk_shows_and_scores_read_sentences(tmp_path: Path, sid: 
 
 @proves("reading.single-sentence", "reading.partly-read-chunk")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_chunk_with_one_read_sentence_shows_that_sentence(tmp_path: Path, chunking: str) -> None:
-    lib = make_library(tmp_path)
+def test_chunk_with_one_read_sentence_shows_that_sentence(
+    lib: LibraryFixture, chunking: str
+) -> None:
     world, reader = reading(lib, 0, chunking=chunking)
 
     bundle = reader.retrieve(QUERY)
@@ -270,9 +268,8 @@ def test_chunk_with_one_read_sentence_shows_that_sentence(tmp_path: Path, chunki
 @proves("reading.sentence-once", "reading.sentence-order")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
-    tmp_path: Path, chunking: str
+    lib: LibraryFixture, chunking: str
 ) -> None:
-    lib = make_library(tmp_path)
     _, reader = reading(lib, 70, chunking=chunking)
 
     for query in (QUERY, "the clock of the town", canary(50)):
@@ -285,8 +282,9 @@ def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
 
 
 @proves("reading.deterministic")
-def test_the_same_state_and_question_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_same_state_and_question_give_the_same_bytes_in_every_process(
+    tmp_path: Path, lib: LibraryFixture
+) -> None:
     _, reader = reading(lib, 55)
     first = frozen(reader.retrieve(QUERY))
 
@@ -299,8 +297,7 @@ def test_the_same_state_and_question_give_the_same_bytes_in_every_process(tmp_pa
 
 
 @proves("reading.sid-arithmetic")
-def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(lib: LibraryFixture) -> None:
     world, _ = reading(lib, 0)
     texts = stored(lib, world, 1).texts
 
@@ -315,10 +312,7 @@ def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Pa
 
 
 @proves("reading.tail", "reading.every-surface", "bundle.chunk-fields-filled")
-def test_reader_names_and_receipts_hold_nothing_unread(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_reader_names_and_receipts_hold_nothing_unread(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 40)
     namespace = uuid.UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1")
 
@@ -342,10 +336,8 @@ def test_reader_names_and_receipts_hold_nothing_unread(
 
 @proves("reading.every-surface")
 def test_title_inside_the_book_is_hidden_a_declared_one_shown(
-    tmp_path: Path,
+    lib: LibraryFixture, world: World
 ) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
     read = " ".join(f"The lamp burned {count} times." for count in range(20))
     text = f"---\ntitle: The Butler Did It\n---\n{read}\n\n# The Secret Of It\n\nIt was he.\n"
     path = lib.write("book.md", text)

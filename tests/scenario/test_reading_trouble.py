@@ -51,8 +51,7 @@ def reading(lib: LibraryFixture, sid: int, **options: Any) -> tuple[World, Reade
 
 @proves("embedding.down-is-an-error", "bundle.error-without-chunks")
 @pytest.mark.parametrize("part", ["query", "tail", "index"])
-def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: str) -> None:
-    lib = make_library(tmp_path)
+def test_a_failure_is_an_error_and_never_an_empty_success(lib: LibraryFixture, part: str) -> None:
     world, reader = reading(lib, 40)
     if part != "query":
         other = world.reader("bea")
@@ -83,9 +82,8 @@ def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: 
     "changes", [{"model": "other"}, {"dimensions": 32}, {"revision": "2"}], ids=str
 )
 def test_another_model_than_the_books_is_an_error_before_any_search(
-    tmp_path: Path, changes: dict[str, Any]
+    tmp_path: Path, lib: LibraryFixture, changes: dict[str, Any]
 ) -> None:
-    lib = make_library(tmp_path)
     reading(lib, 40)
     other = WordEmbedder(profile=replace(other_profile(), **changes))
     again = make_library(tmp_path, index=lib.index, embedder=other)
@@ -106,8 +104,7 @@ def replaced_during(lib: LibraryFixture, world: World, text: str) -> None:
 
 @proves("reading.never-past-position", "reading.re-anchored")
 @pytest.mark.parametrize("sid", [0, 12, 40, 88])
-def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int) -> None:
-    lib = make_library(tmp_path)
+def test_book_replaced_during_a_request_shows_read_part(lib: LibraryFixture, sid: int) -> None:
     world, reader = reading(lib, sid)
     begun = plain_book(90)
     replaced_during(lib, world, begun[: begun.index(canary(20))] + "zq77777x. And zq77778x.")
@@ -123,9 +120,8 @@ def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("call", ["positions", "anchor", "sentences", "passage", "keep_tail"])
 def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
-    tmp_path: Path, call: str, chunking: str
+    lib: LibraryFixture, call: str, chunking: str
 ) -> None:
-    lib = make_library(tmp_path)
     world, reader = reading(lib, 40, chunking=chunking)
     unread = stored(lib, world, 1).texts[60]
     path = lib.write("book.md", f"{unread} {plain_book(90)}")
@@ -148,8 +144,7 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
 
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_damage_ahead_of_a_reader_changes_no_byte(tmp_path: Path, chunking: str) -> None:
-    lib = make_library(tmp_path)
+def test_damage_ahead_of_a_reader_changes_no_byte(lib: LibraryFixture, chunking: str) -> None:
     world, reader = reading(lib, 40, chunking=chunking)
     before = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
     at = stored(lib, world, 1).sentences[41].start + 2
@@ -197,8 +192,9 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
 @proves("reading.tail", "verify.one-read")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("where", ["sentence", "between"])
-def test_tampered_tail_is_damage_and_not_shown(tmp_path: Path, chunking: str, where: str) -> None:
-    lib = make_library(tmp_path)
+def test_tampered_tail_is_damage_and_not_shown(
+    lib: LibraryFixture, chunking: str, where: str
+) -> None:
     world, reader = reading(lib, 60, chunking=chunking)
     held = stored(lib, world, 1)
     at = held.sentences[60].start + (4 if where == "sentence" else -1)
@@ -214,10 +210,9 @@ def test_tampered_tail_is_damage_and_not_shown(tmp_path: Path, chunking: str, wh
 @proves("verify.one-read", "bundle.content-unaltered")
 @pytest.mark.parametrize("asking", ["reader", "owner"])
 def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
-    tmp_path: Path, asking: str
+    lib: LibraryFixture, asking: str
 ) -> None:
     """Each asks a separate library, because skipped damage is repaired before the next asks."""
-    lib = make_library(tmp_path)
     world, reader = reading(lib, 60)
 
     lib.sql("UPDATE chunks SET text = 'zq99999x' || substr(text, 9) WHERE position < 4")
@@ -274,9 +269,8 @@ def test_state_changed_outside_hides_nothing_for_long(tmp_path: Path, mode: Mode
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
-def test_position_in_another_revision_shows_nothing(tmp_path: Path) -> None:
+def test_position_in_another_revision_shows_nothing(lib: LibraryFixture) -> None:
     """The checksum of the position is right, but no revision of its number is active."""
-    lib = make_library(tmp_path)
     world, reader = reading(lib, 40)
     [(at,)] = lib.sql("SELECT updated_at FROM positions")
     own = position_checksum(lib.scope(world).world, "ann", RevisionRef(1, 2), 40, at)
@@ -290,8 +284,7 @@ def test_position_in_another_revision_shows_nothing(tmp_path: Path) -> None:
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
-def test_damaged_position_stays_damaged_in_a_new_revision(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_position_stays_damaged_in_a_new_revision(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 40)
     lib.sql("UPDATE positions SET sid = 80")
 
@@ -305,8 +298,7 @@ def test_damaged_position_stays_damaged_in_a_new_revision(tmp_path: Path) -> Non
 
 
 @proves("reading.position-read-first")
-def test_reasons_are_about_the_position_that_was_searched(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_reasons_are_about_the_position_that_was_searched(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 80)
     notes = reader.retrieve(QUERY, top_k=20).metadata.sources
     later = next(note.chunk_id for note in notes if 45 < note.last_sid < 70)
@@ -329,8 +321,7 @@ def test_reasons_are_about_the_position_that_was_searched(tmp_path: Path) -> Non
 
 
 @proves("reading.tail")
-def test_a_kept_tail_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_kept_tail_that_was_tampered_with_is_made_again(lib: LibraryFixture) -> None:
     _, reader = reading(lib, 60)
     before = frozen(reader.retrieve(QUERY))
 
@@ -342,9 +333,8 @@ def test_a_kept_tail_that_was_tampered_with_is_made_again(tmp_path: Path) -> Non
 
 @proves("reading.tail", "reading.never-past-position")
 @pytest.mark.parametrize("wrong", ["hash", "text", "last sentence"])
-def test_stored_tail_is_compared_with_its_sentences(tmp_path: Path, wrong: str) -> None:
+def test_stored_tail_is_compared_with_its_sentences(lib: LibraryFixture, wrong: str) -> None:
     """The checksum of the tail is right: it was written as it is."""
-    lib = make_library(tmp_path)
     world, reader = reading(lib, 60)
     reader.retrieve(QUERY)
     scope, store, ref = world.access.scope(), lib.library._components.store, RevisionRef(1, 1)
@@ -366,8 +356,7 @@ def test_stored_tail_is_compared_with_its_sentences(tmp_path: Path, wrong: str) 
 
 @proves("reading.tail")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_tail_does_not_begin_at_a_damaged_chunk(tmp_path: Path, chunking: str) -> None:
-    lib = make_library(tmp_path)
+def test_tail_does_not_begin_at_a_damaged_chunk(lib: LibraryFixture, chunking: str) -> None:
     _, reader = reading(lib, 60, chunking=chunking)
     reader.retrieve(QUERY)
     tail = "SELECT position, start, finish, first_sid, last_sid, text FROM tails ORDER BY position"
@@ -386,8 +375,7 @@ def test_tail_does_not_begin_at_a_damaged_chunk(tmp_path: Path, chunking: str) -
 
 
 @proves("reading.every-surface")
-def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_last_sentence_is_checked_before_it_is_told(lib: LibraryFixture) -> None:
     _, reader = reading(lib, 60)
 
     lib.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))
@@ -397,8 +385,9 @@ def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
 
 
 @proves("reading.non-interference")
-def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_reach_of_unread_chunks_changes_no_response(
+    tmp_path: Path, lib: LibraryFixture
+) -> None:
     world, _ = reading(lib, 40)
     ahead = world.reader("bea")
     ahead.set_position("book.md", sentence=89)

@@ -17,7 +17,7 @@ import truespan
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_world
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -158,9 +158,7 @@ def test_question_is_a_keyed_hash_if_the_operator_wants_that(tmp_path: Path) -> 
 
 
 @proves("proof.keys")
-def test_library_without_a_key_signs_nothing(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_library_without_a_key_signs_nothing(lib: LibraryFixture, world: World) -> None:
     world.ingest(lib.write("guide.md", GUIDE))
 
     for result in (world.search(QUERY), world.retrieve(QUERY), world.answer(QUERY)):

@@ -98,9 +98,9 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
 
 @pytest.mark.contract
 @proves("request.section-filter", "request.constraints-combine")
-def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_section_is_found_within_its_chapter_and_in_no_other(
+    lib: LibraryFixture, world: World
+) -> None:
     part = " ".join(f"The lamp burned {count} times." for count in range(14))
     sections = "\n\n".join(f"### {name}\n\n{part}" for name in ("North", "South"))
     text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
@@ -265,9 +265,7 @@ def test_single_name_instead_of_a_list_is_refused(tmp_path: Path, name: str) -> 
 
 @pytest.mark.contract
 @proves("request.language-constraint")
-def test_a_label_that_was_changed_counts_at_once(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_label_that_was_changed_counts_at_once(lib: LibraryFixture, world: World) -> None:
     path = lib.write("one.txt", "The lamp is red.")
     world.ingest(path, language="en")
     assert sources(world.retrieve("the lamp")) == {"one.txt"}

@@ -144,10 +144,7 @@ def test_which_near_misses_are_named_does_not_depend_on_the_index(
 
 
 @proves("bundle.partial-or-success")
-def test_untrusted_candidates_give_partial_not_no_match(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_untrusted_candidates_give_partial_not_no_match(lib: LibraryFixture) -> None:
     world = three(lib)
     for point in lib.index._of(lib.scope(world)).values():
         point.text_hash = "0" * 64
@@ -187,13 +184,12 @@ def without_store(lib: LibraryFixture) -> None:
     ],
 )
 def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
-    tmp_path: Path,
+    lib: LibraryFixture,
     breaking: Callable[[LibraryFixture], None],
     code: str,
     retryable: bool,
     reached: tuple[str, ...],
 ) -> None:
-    lib = make_library(tmp_path)
     world = three(lib)
     breaking(lib)
 
@@ -228,8 +224,9 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
 
 
 @proves("bundle.exactly-one")
-def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(
+    lib: LibraryFixture,
+) -> None:
     world = three(lib)
     new = "The harbour light went out at once."
     lib.embedder.before = once(lambda: world.ingest(lib.write("world/a.txt", new)) and None)

@@ -79,8 +79,7 @@ def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
 
 @pytest.mark.contract
 @proves("bundle.floor")
-def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_floor_is_part_of_the_request_to_the_index(lib: LibraryFixture) -> None:
     world = three(lib)
     floors: list[float | None] = []
     original = lib.index.search
@@ -136,9 +135,9 @@ def test_equally_close_chunks_ignore_index_order_and_stale_hits(
 
 @pytest.mark.contract
 @proves("bundle.chunk-fields-filled", "bundle.token-count", "bundle.content-unaltered")
-def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_every_field_of_a_chunk_is_filled_from_the_document(
+    lib: LibraryFixture, world: World
+) -> None:
     text = "# The Lamp\n\n## One\n\nThe lamp burned.\n\n### Below\n\nThe lamp went out.\n"
     world.ingest(lib.write("lamp.md", text), chunking="sentences")
     world.ingest(lib.write("plain.txt", "The lamp is plain."))
@@ -173,8 +172,7 @@ def test_bundle_passages_join_chunks_and_notes(tmp_path: Path) -> None:
 
 
 @proves("bundle.chunk-id-round-trip", "bundle.content-unaltered")
-def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_chunk_id_leads_back_to_the_record_and_the_point(lib: LibraryFixture) -> None:
     world = three(lib)
 
     bundle = world.retrieve("harbour roses clock", top_k=20)
@@ -193,8 +191,7 @@ def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> No
 
 
 @proves("bundle.state-order")
-def test_the_trace_shows_the_stages_in_their_order(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_trace_shows_the_stages_in_their_order(lib: LibraryFixture) -> None:
     world = three(lib)
 
     assert world.retrieve("harbour light").metadata.trace == STAGES
@@ -204,8 +201,7 @@ def test_the_trace_shows_the_stages_in_their_order(tmp_path: Path) -> None:
 
 
 @proves("bundle.processing-time")
-def test_the_time_taken_is_in_whole_milliseconds(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_time_taken_is_in_whole_milliseconds(lib: LibraryFixture) -> None:
     world = three(lib)
     assert world.retrieve("harbour light").metadata.processing_time_ms == 0
 
@@ -220,8 +216,7 @@ def test_the_time_taken_is_in_whole_milliseconds(tmp_path: Path) -> None:
 
 
 @proves("bundle.partial-or-success", "bundle.budget-in-assembly")
-def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(lib: LibraryFixture) -> None:
     world = lib.world(**{f"d{n:02}__txt": f"The harbour light x{n}" for n in range(12)})
     wanted = numbers(world.retrieve("the harbour light", top_k=8))
     for point in lib.index._of(lib.scope(world)).values():
@@ -237,8 +232,7 @@ def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -
 
 @proves("bundle.partial-or-success", "search.non-interference")
 @pytest.mark.parametrize("step", range(2, 8))
-def test_half_replaced_document_changes_no_byte_before_seen(tmp_path: Path, step: int) -> None:
-    lib = make_library(tmp_path)
+def test_half_replaced_document_changes_no_byte_before_seen(lib: LibraryFixture, step: int) -> None:
     world = lib.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
     asked = [("the harbour light", 3), ("the harbour light x", 12)]
     before = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]
@@ -275,11 +269,7 @@ def test_chunk_over_budget_is_skipped_for_the_next(
 
 
 @proves("bundle.partial-or-success", "bundle.relevance-order")
-def test_excluded_passage_is_skipped_for_the_next(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_excluded_passage_is_skipped_for_the_next(lib: LibraryFixture, world: World) -> None:
     sentences = " ".join(f"The lamp {count} burned by the harbour." for count in range(40))
     world.ingest(lib.write("long.txt", sentences), chunking="sentences")
     first = world.retrieve("the lamp burned", top_k=4)

@@ -10,7 +10,14 @@ import pytest
 from msgspec.structs import fields
 
 from tests.promises import proves
-from tests.support.worlds import WORDS, MemoryIndex, WordEmbedder, make_library, other_profile
+from tests.support.worlds import (
+    WORDS,
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.errors import (
     BlankQuery,
     IndexSchemaMismatch,
@@ -184,8 +191,7 @@ def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
 
 
 @proves("search.query-stripped", "embedding.separate-paths")
-def test_the_query_is_stripped_before_it_reaches_the_provider(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_query_is_stripped_before_it_reaches_the_provider(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     documents = list(lib.embedder.documents)
 
@@ -228,8 +234,7 @@ def test_embedder_other_than_the_locked_one_is_refused(
 
 
 @proves("search.profile-from-store")
-def test_the_locked_profile_is_read_from_the_store_every_time(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_locked_profile_is_read_from_the_store_every_time(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     assert world.search("lamp", floor=0.0).passages
     lib.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
@@ -326,8 +331,7 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
 
 
 @proves("settings.before-metadata")
-def test_half_a_character_is_refused_in_words(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_half_a_character_is_refused_in_words(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     query = "the lamp \ud800"
     calls = (

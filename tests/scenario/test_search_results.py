@@ -42,8 +42,7 @@ def frozen(result: SearchResult) -> str:
 
 
 @proves("search.one-world", "index.points-per-world")
-def test_only_the_asked_world_answers_even_when_documents_are_equal(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_only_the_asked_world_answers_even_when_documents_are_equal(lib: LibraryFixture) -> None:
     one, two = three(lib, "one"), three(lib, "two")
 
     found = [world.search("harbour roses clock", floor=0.0).passages for world in (one, two)]
@@ -74,8 +73,7 @@ def test_hits_of_another_world_are_hidden_and_kept_there(
 
 
 @proves("search.non-interference")
-def test_other_worlds_do_not_change_a_single_byte_of_a_response(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_other_worlds_do_not_change_a_single_byte_of_a_response(lib: LibraryFixture) -> None:
     world = three(lib)
     queries = ["harbour light", "roses", "clock train", "nothing of the sort"]
     before = [frozen(world.search(query, floor=0.0)) for query in queries]
@@ -98,8 +96,7 @@ def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -
 
 
 @proves("search.context-is-text-only")
-def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_passage_that_overlaps_an_earlier_one_is_said_once(lib: LibraryFixture) -> None:
     sentences = [f"Sentence number {count} speaks of whales and ships." for count in range(80)]
     world = lib.world(long__txt=" ".join(sentences))
 
@@ -115,8 +112,7 @@ def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> 
 
 
 @proves("search.context-is-text-only")
-def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(lib: LibraryFixture) -> None:
     world = three(lib)
     lib.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
     lib.reseal(world)
@@ -128,8 +124,7 @@ def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path
 
 
 @proves("search.rich-fields", "search.mergeable-results")
-def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(lib: LibraryFixture) -> None:
     world = three(lib)
 
     passage = world.search("harbour light", floor=0.0).passages[0]
@@ -159,8 +154,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
 
 
 @proves("search.text-from-store")
-def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_nothing_in_the_index_can_change_the_text_that_is_shown(lib: LibraryFixture) -> None:
     world = three(lib)
     before = frozen(world.search("harbour", floor=0.0))
     scope = lib.scope(world)
@@ -171,8 +165,7 @@ def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) 
 
 
 @proves("search.reads-only-hits", "verify.one-read")
-def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture) -> None:
     world = lib.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
     read: list[str] = []
     returned: list[str] = []
@@ -198,8 +191,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> 
 
 
 @proves("search.embedded-count", "search.k-clamped", "search.at-most-k")
-def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_k_is_clamped_to_the_chunks_that_are_embedded(lib: LibraryFixture) -> None:
     world = three(lib)
     assert world.search("harbour", top_k=2, floor=0.0).effective_k == 2
 
@@ -218,8 +210,7 @@ def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
 
 
 @proves("search.embedded-count")
-def test_staged_and_replaced_revisions_do_not_count(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_staged_and_replaced_revisions_do_not_count(lib: LibraryFixture) -> None:
     world = three(lib)
     lib.embedder.before = _interrupt
     with pytest.raises(KeyError):
@@ -235,8 +226,7 @@ def _interrupt() -> None:
 
 @pytest.mark.contract
 @proves("search.floor-in-request", "search.floor-inclusive")
-def test_the_floor_goes_into_the_request_and_equality_is_kept(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_floor_goes_into_the_request_and_equality_is_kept(lib: LibraryFixture) -> None:
     world = three(lib)
     asked: list[Any] = []
     original = lib.index.search
@@ -291,8 +281,7 @@ def test_uncounted_chunk_out_of_scope_takes_no_place(tmp_path: Path) -> None:
 
 
 @proves("search.sorted")
-def test_results_are_ordered_by_score_then_document_then_chunk(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_results_are_ordered_by_score_then_document_then_chunk(lib: LibraryFixture) -> None:
     same = "A repeated sentence about the sea"
     # The same words with other marks: the vectors are equal, and the texts are not.
     world = lib.world(
@@ -330,8 +319,7 @@ def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Pat
 
 
 @proves("search.never-ingests")
-def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path, lib: LibraryFixture) -> None:
     world = three(lib)
     before = lib.sql("SELECT * FROM chunks"), lib.sql("SELECT * FROM states")
     lib.index.calls.clear()
@@ -363,8 +351,7 @@ def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path
 
 
 @proves("ingest.records-model")
-def test_what_a_world_was_embedded_with_is_on_record(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_what_a_world_was_embedded_with_is_on_record(lib: LibraryFixture) -> None:
     three(lib)
 
     stored = json.loads(lib.sql("SELECT profile FROM generations")[0][0])
@@ -373,8 +360,7 @@ def test_what_a_world_was_embedded_with_is_on_record(tmp_path: Path) -> None:
 
 
 @proves("search.floor-inclusive")
-def test_keyword_search_has_a_floor_only_if_it_is_set(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_keyword_search_has_a_floor_only_if_it_is_set(lib: LibraryFixture) -> None:
     found = dict[str, list[float]]()
     for defaults in ("recommended", "contract"):
         world = lib.library.create_world(defaults, defaults=defaults)
@@ -389,8 +375,7 @@ def test_keyword_search_has_a_floor_only_if_it_is_set(tmp_path: Path) -> None:
 
 
 @proves("search.floor-inclusive")
-def test_keyword_bundle_has_no_floor_except_in_contract(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_keyword_bundle_has_no_floor_except_in_contract(lib: LibraryFixture) -> None:
     # One word of many, so that the similarity to the whole text is low.
     text = " ".join(f"word{number}" for number in range(60)) + " lighthouse."
     found = dict[str, tuple[float | None, int]]()

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import WordEmbedder, make_library, other_profile, similarity, vector_of
+from tests.support.worlds import (
+    LibraryFixture,
+    WordEmbedder,
+    make_library,
+    other_profile,
+    similarity,
+    vector_of,
+)
 from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, Located
 from truespan.wire.serialize import to_json
@@ -216,9 +223,8 @@ def test_the_longest_selection_is_answered(tmp_path: Path) -> None:
 
 @proves("bundle.content-unaltered")
 def test_nothing_of_a_selection_is_logged_kept_or_given_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, lib: LibraryFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lib = make_library(tmp_path)
     world = lib.world(a__txt=HARBOUR, b__txt=GARDEN)
     secret = "zq00001x the garden of roses"
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import LibraryFixture, WordCounter, make_library
+from tests.support.worlds import LibraryFixture, WordCounter
 from truespan.engine.world import World
 
 HEADER = "Meal | Limit | Remark"
@@ -20,11 +16,6 @@ CANONICAL = "\n".join([HEADER, *ROWS])
 MARKDOWN = "\n".join(
     ["# Travel", "", "What may be spent.", "", f"| {HEADER} |", "|---|---|---|", *ROWS]
 )
-
-
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
 
 
 def add(lib: LibraryFixture, name: str, defaults: str) -> World:

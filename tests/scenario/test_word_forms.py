@@ -10,6 +10,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.retrieval.candidates import word_rarity, word_scores
 from truespan.types.bundle import Notice
 
@@ -50,9 +51,9 @@ def test_irregular_forms_of_a_word_are_scored_as_one_word(tmp_path: Path) -> Non
 
 
 @proves("reading.fused")
-def test_reader_finds_irregular_forms_of_the_read_part_alone(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_reader_finds_irregular_forms_of_the_read_part_alone(
+    lib: LibraryFixture, world: World
+) -> None:
     lines = [f"Sentence {number} is about the otter." for number in range(40)]
     lines[3], lines[30] = "Ada found the key.", "Bo finds the lamp."
     world.ingest(lib.write("book.txt", "\n\n".join(lines)), kind="book", language="en")
@@ -73,8 +74,7 @@ HOUSE = (
 
 
 @proves("search.compounds")
-def test_german_compounds_and_their_parts_find_each_other(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_german_compounds_and_their_parts_find_each_other(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.add_texts(HOUSE, ids=["compound", "parts", "other"], language="de")
 
@@ -94,8 +94,7 @@ def test_german_compounds_and_their_parts_find_each_other(tmp_path: Path) -> Non
 
 
 @proves("search.compounds", "reading.fused")
-def test_reader_finds_compounds_by_parts_that_were_read(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_reader_finds_compounds_by_parts_that_were_read(lib: LibraryFixture) -> None:
     lines = [f"Satz {number} handelt von einem Otter." for number in range(40)]
     lines[3] = "Ada nahm den Haustürschlüssel."
     told = []
@@ -120,9 +119,9 @@ CHAPTER = "Der Wärter suchte in den Häusern nach seinem Boot, aber es war nich
 
 
 @proves("search.chunk-language")
-def test_chapter_in_another_language_is_stemmed_in_its_own(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_chapter_in_another_language_is_stemmed_in_its_own(
+    lib: LibraryFixture, world: World
+) -> None:
     text = f"# One\n\n{ENGLISH * 30}\n\n# Zwei\n\n{CHAPTER * 12}\n\n# Three\n\n{ENGLISH * 12}"
     world.ingest(lib.write("book.md", text), kind="book", chunking="sentences")
     assert world.documents.get(1).language == "en"
@@ -201,8 +200,7 @@ def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
-def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_similar_word_covers_little_of_a_misspelt_one(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
     scope, record = lib.scope(world), world.access.record()
 
@@ -217,8 +215,7 @@ def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
 
 @pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
-def test_word_without_diacritics_finds_and_covers_one_with_them(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_word_without_diacritics_finds_and_covers_one_with_them(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="Later the city was rebuilt by Temür.", b__txt="Rain fell on it.")
     scope, record = lib.scope(world), world.access.record()
 
@@ -235,8 +232,7 @@ def test_word_without_diacritics_finds_and_covers_one_with_them(tmp_path: Path) 
 
 @pytest.mark.recommended
 @proves("search.similar-words")
-def test_terms_outside_the_scope_are_never_searched_for(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_terms_outside_the_scope_are_never_searched_for(lib: LibraryFixture) -> None:
     world = lib.world(**SHIPS)
 
     def found() -> tuple[list[str], list[float]]:
@@ -294,8 +290,7 @@ def test_reader_is_offered_words_of_the_read_part_alone(tmp_path: Path) -> None:
 
 
 @proves("search.similar-words", "store.words-counted")
-def test_damaged_similar_words_are_counted_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_similar_words_are_counted_again(lib: LibraryFixture) -> None:
     world = lib.world(**SHIPS)
     before = world.search("lantren", mode="keyword", floor=0.0)
     lib.store._clear_words()

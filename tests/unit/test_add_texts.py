@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import InvalidArgument
 from truespan.jobs.thread import JobThread
 
@@ -50,8 +50,7 @@ def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
     assert len(world.documents.list()) == 1
 
 
-def test_add_texts_in_background_returns_a_job(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_add_texts_in_background_returns_a_job(lib: LibraryFixture) -> None:
     world = lib.library.world()
 
     job = world.add_texts([KEY], ids=["key"], metadata=[{"team": "a"}], background=True)

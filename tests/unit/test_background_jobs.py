@@ -89,8 +89,7 @@ def held_up(lib: LibraryFixture) -> Iterator[Gate]:
     gate.opened.set()
 
 
-def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", STORY)
 
     with held_up(lib):
@@ -108,9 +107,7 @@ def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture) -> None
     assert document.embedded == document.chunks
 
 
-def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-
+def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, world: World) -> None:
     job = world.ingest_uploads(
         [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
     )
@@ -124,9 +121,7 @@ def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture) -> 
     assert files(lib) == []
 
 
-def test_the_same_name_is_the_same_document(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-
+def test_the_same_name_is_the_same_document(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         jobs = [
             world.ingest_uploads([Upload("a.txt", text)], background=True)
@@ -212,8 +207,9 @@ def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     assert (built.complete, built.is_default) == (True, False)
 
 
-def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_queued_job_is_cancelled_at_once_and_never_done(
+    lib: LibraryFixture, world: World
+) -> None:
     with held_up(lib):
         kept = world.ingest_uploads([Upload("kept.txt", b"Kept.")], background=True)
         job = world.ingest_uploads([Upload("gone.txt", b"Gone.")], background=True)
@@ -230,8 +226,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture) -
     assert [one.name for one in world.documents.list()] == ["kept.txt"]
 
 
-def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     failed = settled(lib, world, job)
@@ -246,8 +241,7 @@ def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture) -> None
     assert files(lib) == []
 
 
-def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     settled(lib, world, job)
@@ -365,9 +359,7 @@ def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, s
     assert lib.library.server.resume_waiting() == []
 
 
-def test_what_somebody_stopped_on_purpose_is_left_alone(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-
+def test_what_somebody_stopped_on_purpose_is_left_alone(lib: LibraryFixture, world: World) -> None:
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -426,8 +418,7 @@ def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
     assert not store.interrupt_job(scope, job.id, "other")
 
 
-def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         job = world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
@@ -436,8 +427,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture) -> None:
     assert world.documents.list()[0].active == 1
 
 
-def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
         receipt = lib.library.delete_world("world")
@@ -462,8 +452,7 @@ def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
         assert "SEARCH jobs USING INDEX" in str(plan)
 
 
-def test_progress_is_written_down_every_second(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_progress_is_written_down_every_second(lib: LibraryFixture, world: World) -> None:
     seen: list[float] = []
 
     def look() -> None:

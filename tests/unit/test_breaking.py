@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.reading_worlds import Stopped, stopped_at
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.core.clock import SystemProcesses
+from truespan.engine.world import World
 from truespan.ingest.plan import DocumentOutcome
 from truespan.types.job import JobState
 
 TEXT = "The lamp burned in the night. It went out."
 
 
-def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
-
+def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(
+    lib: LibraryFixture, world: World
+) -> None:
     def fail(_progress: object) -> None:
         raise ValueError("secret words")
 
@@ -33,8 +33,7 @@ def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: 
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
 
 
-def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     gone = f"{socket.gethostname()}/999999999:1"
     lib.sql("UPDATE jobs SET state = 'running', process = ?", gone)
@@ -51,10 +50,8 @@ def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: 
 
 
 def test_no_name_of_a_file_makes_a_second_line_in_a_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
     path = tmp_path / "a\nWARNING all is lost\x1b[2J.docx"
     path.write_bytes(b"PK\x03\x04 and nothing")
 
@@ -68,9 +65,9 @@ def test_no_name_of_a_file_makes_a_second_line_in_a_log(
 
 
 @pytest.mark.parametrize("name", [b".caf\xe9.txt", b"caf\xe9/.hidden.txt"])
-def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name: bytes) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(
+    tmp_path: Path, lib: LibraryFixture, world: World, name: bytes
+) -> None:
     lib.write("folder/plain.txt", TEXT)
     folder = tmp_path / "files" / "folder"
     odd = os.fsdecode(os.fsencode(folder) + b"/" + name)
@@ -87,9 +84,9 @@ def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name
     assert len(world.plan_ingest(str(folder), prune=True).removed) == 1
 
 
-def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(
+    tmp_path: Path, world: World
+) -> None:
     folder = tmp_path / "files" / "folder"
     folder.mkdir(parents=True)
     names = (b"caf\xe8.txt", b"caf\xe9.txt", b"caf?.txt", b"a\x1b[2J.txt", b"b\nc.txt")
@@ -113,9 +110,7 @@ def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(tmp_path
     assert world.ingest(str(folder), prune=True).unchanged == len(shown)
 
 
-def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_plan_says_that_a_document_waits_to_be_shown(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", TEXT)
     outcomes = set()
     for step in range(2, 12):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import WordEmbedder, make_library, other_profile
+from tests.support.worlds import LibraryFixture, WordEmbedder, other_profile
 from truespan.errors import ModelUnavailable, StorageFull
 from truespan.providers import cohort
 from truespan.providers.local import LocalEmbedder, LocalModel
@@ -64,8 +64,7 @@ class Embedding:
         return dict(zip(texts, vectors, strict=True))
 
 
-def test_cohort_vectors_are_embedded_once_and_kept(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_cohort_vectors_are_embedded_once_and_kept(lib: LibraryFixture) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
     vector = lib.embedder.embed_query("the ship")
     known = Cohort("d1", lambda: TEXTS)
@@ -96,9 +95,8 @@ def test_cohort_vectors_are_embedded_once_and_kept(tmp_path: Path) -> None:
 
 
 def test_cohort_vectors_without_room_serve_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lib = make_library(tmp_path)
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
 
     def refuse(*_: Any) -> None:
@@ -112,8 +110,7 @@ def test_cohort_vectors_without_room_serve_the_process(
     assert embed.texts == [*TEXTS]
 
 
-def test_an_empty_cohort_embeds_and_keeps_nothing(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_an_empty_cohort_embeds_and_keeps_nothing(lib: LibraryFixture) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
 
     query = lib.embedder.embed_query("the ship")

@@ -112,15 +112,6 @@ def test_words_are_what_white_space_separates(query: str, words: int) -> None:
     assert count_words(query) == words
 
 
-@proves("decision.short-query-one-request")
-def test_tightening_lasts_one_request() -> None:
-    between = chunk("a", 0.56)
-
-    modes = [decided(between, words=words).mode for words in (LONG, 2, LONG, 3, 4)]
-
-    assert modes == ["rag", "hybrid", "rag", "hybrid", "rag"]
-
-
 @each_row(
     ("settings", "words", "floor"),
     [

@@ -94,10 +94,6 @@ def test_a_low_threshold_above_its_high_one_is_refused(
     assert f"Set {lower} to at most {upper}." in refused(**settings)
 
 
-def test_equal_thresholds_are_in_order() -> None:
-    assert DecisionSettings(threshold_low=0.55).low == 0.55
-
-
 @proves("settings.raw-bounds")
 @each_row(
     ("settings", "missing"),

@@ -129,10 +129,7 @@ def test_changed_defaults_in_the_store_are_noticed(tmp_path: Path) -> None:
 
 
 @proves("defaults.explicit-wins")
-def test_thresholds_are_measured_where_requested(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_thresholds_are_measured_where_requested(lib: LibraryFixture) -> None:
     contract, recommended = filled(lib, "contract"), filled(lib, "recommended")
     scope = lib.scope(recommended)
 
@@ -170,8 +167,7 @@ LABELLED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @proves("defaults.never-silent")
-def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_what_a_default_filter_leaves_out_is_counted_by_value(lib: LibraryFixture) -> None:
     contract, recommended = labelled(lib, "contract"), labelled(lib, "recommended")
 
     bundle = contract.retrieve("Where is the key?")
@@ -220,8 +216,9 @@ def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_pat
 
 
 @proves("defaults.never-silent")
-def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(
+    lib: LibraryFixture,
+) -> None:
     for defaults in ("contract", "recommended"):
         world = lib.library.create_world(defaults, defaults=defaults)
         text = "The key hangs in the gatehouse."

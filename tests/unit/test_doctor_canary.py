@@ -139,8 +139,7 @@ def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) ->
     assert any(LEAKS[leak] in says for says in failed), failed
 
 
-def test_an_honest_index_passes_and_is_left_as_it_was(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_an_honest_index_passes_and_is_left_as_it_was(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
     lib.world("other", a__txt="The garden wall.")
     before = tenants(lib)
@@ -206,8 +205,7 @@ def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None
     assert lib.library.doctor().healthy
 
 
-def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     own = lib.scope(world)
     honest = lib.store.read_chunks
@@ -220,9 +218,8 @@ def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", [StorageFull(0, 1), IndexUnavailable("No answer.")])
 def test_untestable_promotion_gives_its_reason_and_no_leak(
-    tmp_path: Path, reason: TruespanError
+    lib: LibraryFixture, reason: TruespanError
 ) -> None:
-    lib = make_library(tmp_path)
     world = lib.world(a__txt="The harbour light.")
     world.generations.reindex()
 

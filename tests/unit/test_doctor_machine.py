@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.types.maintenance import Check, Verdict
 from truespan.wiring import open_library
 from truespan.wiring.environment import EARLIEST, file_checks
@@ -69,8 +69,7 @@ def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: floa
     assert checked(folder, now=now)["clock"].verdict is Verdict.WARNING
 
 
-def test_a_database_with_broken_references_is_a_problem(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_database_with_broken_references_is_a_problem(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
     assert {check.verdict for check in lib.store.soundness()} == {Verdict.OK}
 
@@ -81,8 +80,7 @@ def test_a_database_with_broken_references_is_a_problem(tmp_path: Path) -> None:
     assert found["references"] is Verdict.PROBLEM
 
 
-def test_database_with_broken_pages_is_a_problem(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_database_with_broken_pages_is_a_problem(tmp_path: Path, lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light. " * 400)
     lib.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     lib.library.close()

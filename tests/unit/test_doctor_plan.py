@@ -336,8 +336,7 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
     assert treatment.left.healthy
 
 
-def test_an_empty_library_has_a_plan_that_says_so(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_an_empty_library_has_a_plan_that_says_so(lib: LibraryFixture) -> None:
     lib.library.create_world("empty")
 
     plan = lib.library.doctor(self_test=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.promises import proves
 from tests.support.rows import each_row
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.errors import DocumentAmbiguous, DocumentNotFound, PositionNotFound
 from truespan.types.catalog import find_by_title
 
@@ -54,8 +52,7 @@ def test_ambiguous_beginning_lists_the_candidates() -> None:
 
 
 @proves("documents.by-title")
-def test_readers_name_books_by_what_they_may_know(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_readers_name_books_by_what_they_may_know(lib: LibraryFixture) -> None:
     world = lib.world(heron__md="# The Bailiff Did It\n\nOne. Two. Three.", hawk__md="# X\n\nOne.")
     world.ingest(
         lib.write("world/heron.md", "# The Bailiff Did It\n\nOne. Two. Three."), title="Herons"
@@ -70,8 +67,7 @@ def test_readers_name_books_by_what_they_may_know(tmp_path: Path) -> None:
 
 
 @proves("documents.by-title")
-def test_documents_are_deleted_by_exact_names_only(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_documents_are_deleted_by_exact_names_only(lib: LibraryFixture) -> None:
     world = lib.world(heron__md="One. Two.")
     assert world.documents.get("heron").number == 1
     for attempt in (

@@ -278,8 +278,7 @@ def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
 
 @proves("search.words")
 @pytest.mark.parametrize("mode", ["hybrid", "keyword"])
-def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -> None:
-    lib = make_library(tmp_path)
+def test_a_phrase_in_quotes_occurs_in_every_result(lib: LibraryFixture, mode: Mode) -> None:
     world = lib.world(
         **TALES, e__txt="By the harbour a stone lay.", f__txt="The harbours by the stone."
     )

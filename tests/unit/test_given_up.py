@@ -82,11 +82,7 @@ def rows(lib: LibraryFixture, world: World) -> int:
     return counted + len(lib.points(world))
 
 
-def test_cancelled_upload_leaves_no_row_and_no_point(
-    lib: LibraryFixture,
-) -> None:
-    world = lib.library.create_world("world")
-
+def test_cancelled_upload_leaves_no_row_and_no_point(lib: LibraryFixture, world: World) -> None:
     cancelled_while_embedded(lib, world, STORY)
 
     assert world.documents.list() == []
@@ -95,8 +91,7 @@ def test_cancelled_upload_leaves_no_row_and_no_point(
     assert world.search("the harbour", floor=0.0).passages
 
 
-def test_document_survives_a_cancelled_replacement(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_document_survives_a_cancelled_replacement(lib: LibraryFixture, world: World) -> None:
     assert settled(lib, world, upload(world, STORY)).state is JobState.DONE
     before, counted = world.documents.list(), rows(lib, world)
 
@@ -108,8 +103,7 @@ def test_document_survives_a_cancelled_replacement(lib: LibraryFixture) -> None:
     assert world.search("the harbour", floor=0.0).passages
 
 
-def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     job = settled(lib, world, upload(world, STORY))
     assert job.state is JobState.FAILED
@@ -120,8 +114,7 @@ def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture) -> None:
     assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])
 
 
-def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     first = settled(lib, world, upload(world, STORY))
     second = settled(lib, world, upload(world, NEWER))
@@ -134,9 +127,8 @@ def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture) -> None:
 
 
 def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
-    lib: LibraryFixture,
+    lib: LibraryFixture, world: World
 ) -> None:
-    world = lib.library.create_world("world")
     done = settled(lib, world, upload(world, STORY))
     lib.embedder.before = refuse
     failed = settled(lib, world, upload(world, NEWER))
@@ -150,8 +142,9 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
     assert settled(lib, world, failed).state is JobState.DONE
 
 
-def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_an_index_that_is_away_keeps_nobody_from_giving_up(
+    lib: LibraryFixture, world: World
+) -> None:
     lib.index.away = True
 
     cancelled_while_embedded(lib, world, STORY)
@@ -164,10 +157,7 @@ def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture) 
     assert lib.sql("SELECT count(*) FROM revisions") == [(1,)]
 
 
-def test_leftovers_of_a_killed_cancellation_are_removed(
-    lib: LibraryFixture,
-) -> None:
-    world = lib.library.create_world("world")
+def test_leftovers_of_a_killed_cancellation_are_removed(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     job = settled(lib, world, upload(world, STORY))
     # The job was written down as cancelled, and that was all.

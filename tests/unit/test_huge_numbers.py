@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.errors import TruespanError
 from truespan.types.decision import Candidate
 from truespan.types.ids import ChunkId
@@ -74,8 +73,7 @@ def world(lib: LibraryFixture) -> Any:
 
 
 @pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
-def test_huge_number_is_an_error_or_has_no_effect(tmp_path: Path, number: float) -> None:
-    lib = make_library(tmp_path)
+def test_huge_number_is_an_error_or_has_no_effect(lib: LibraryFixture, number: float) -> None:
     lib.world(a__txt="The lamp went out. Nobody lit it again. The harbour was quiet.")
     world(lib).reader("ada").set_position("a.txt", sentence=1)
     golden = lib.write("golden.jsonl", '{"query": "lamp", "expected": ["a.txt"]}\n')

@@ -164,14 +164,6 @@ def test_same_document_id_in_another_world_gives_no_image(
         plain.documents.image(f"{doc_id(world)}/img_001.png")
 
 
-def test_deleted_images_are_gone(world: World) -> None:
-    reference = f"{doc_id(world)}/img_001.png"
-    world.documents.delete(1)
-
-    with pytest.raises(ImageNotFound):
-        world.documents.image(reference)
-
-
 def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: World) -> None:
     reference = f"{doc_id(world)}/img_001.png"
     filled(lib, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_texts import assert_settled, once, story
-from tests.support.worlds import MemoryIndex, make_library, vector_of
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vector_of
+from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidArgument, ProviderRefused, SourceMissing
 
 
-def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixture) -> None:
     paragraphs = [story(6, word) for word in ("sea", "hill", "town", "wood", "lake") * 8]
     world = lib.world(a__txt="\n\n".join(paragraphs))
     total = len(lib.points(world))
@@ -25,8 +25,7 @@ def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) ->
     assert_settled(lib, world)
 
 
-def test_numbers_of_deleted_documents_are_not_given_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_numbers_of_deleted_documents_are_not_given_again(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     world.documents.delete("1")
 
@@ -36,26 +35,9 @@ def test_numbers_of_deleted_documents_are_not_given_again(tmp_path: Path) -> Non
     assert_settled(lib, world)
 
 
-def test_readers_see_the_old_document_until_the_new_one_is_complete(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.world(a__txt="The old harbour text.")
-    seen: list[str] = []
-
-    def look() -> None:
-        seen.append(world.search("harbour", floor=0.0).context)
-
-    lib.embedder.before = once(look)
-    world.ingest(lib.write("world/a.txt", "The new harbour text."))
-    lib.embedder.before = None
-
-    assert seen == ["The old harbour text."]
-    assert world.search("harbour", floor=0.0).context == "The new harbour text."
-    assert_settled(lib, world)
-
-
-def test_a_killed_run_keeps_the_vectors_that_were_paid_for(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_killed_run_keeps_the_vectors_that_were_paid_for(
+    lib: LibraryFixture, world: World
+) -> None:
     path = lib.write("a.txt", story(1500))
 
     def stop_after_two() -> None:
@@ -76,9 +58,7 @@ def test_a_killed_run_keeps_the_vectors_that_were_paid_for(tmp_path: Path) -> No
     assert_settled(lib, world)
 
 
-def test_one_bad_file_is_one_reported_failure(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_one_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World) -> None:
     lib.write("good.txt", story(3))
     lib.write("empty.txt", " \n ")
     (lib.folder / "files" / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 40)
@@ -92,8 +72,7 @@ def test_one_bad_file_is_one_reported_failure(tmp_path: Path) -> None:
     assert [document.name for document in world.documents.list()] == ["good.txt"]
 
 
-def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     before = lib.sql("SELECT * FROM documents")
 
@@ -114,11 +93,8 @@ def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
     ids=str,
 )
 def test_wrong_arguments_are_refused_before_anything_is_written(
-    tmp_path: Path, argument: dict, error: type[Exception]
+    lib: LibraryFixture, world: World, argument: dict, error: type[Exception]
 ) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
-
     with pytest.raises(error):
         world.ingest(lib.write("a.txt", story(3)), **argument)
 
@@ -126,8 +102,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     assert lib.embedder.calls == 0
 
 
-def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The old harbour.")
 
     def refuse() -> None:

@@ -25,11 +25,6 @@ from truespan.types.job import DocumentState, JobState, Phase
 STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."
 
 
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
-
-
 def files(lib: LibraryFixture, count: int) -> list[str]:
     return [lib.write(f"{number}.txt", f"{STORY} Story {number}.") for number in range(count)]
 

@@ -90,8 +90,7 @@ def test_what_needs_no_embedding_asks_no_probe(tmp_path: Path) -> None:
     assert len(embedder.documents) == asked
 
 
-def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
 
     assert lib.sql("SELECT count(*) FROM probes") == [(0,)]

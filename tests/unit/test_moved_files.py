@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
-
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, make_library
@@ -15,11 +13,6 @@ from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.types.chunk import FigureFlags
 from truespan.types.document import Document
-
-
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
 
 
 def folder(lib: LibraryFixture) -> Path:
@@ -171,8 +164,7 @@ def test_erased_document_leaves_none_of_its_earlier_names(lib: LibraryFixture) -
     assert earlier.doc_id not in kept
 
 
-def test_renamed_archive_keeps_the_documents_inside(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
+def test_renamed_archive_keeps_the_documents_inside(lib: LibraryFixture, world: World) -> None:
     folder(lib).mkdir()
     with ZipFile(folder(lib) / "a.zip", "w") as archive:
         archive.writestr("one.txt", story(5))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.reading_worlds import Stopped, stopped_at, stored
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -31,11 +31,6 @@ _PAGES = [
     Page(column(["The ferry left at four."])),
     Page(column(["A man came aboard."])),
 ]
-
-
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
 
 
 @pytest.fixture
@@ -149,41 +144,6 @@ def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> 
         world.documents.sentences("nothing.md")
     with pytest.raises(DocumentNotFound):
         lib.library.create_world("empty").documents.sentences(1)
-
-
-def test_a_document_of_another_world_is_like_one_that_does_not_exist(
-    lib: LibraryFixture, world: World
-) -> None:
-    other = lib.world("other", note__md="One. Two.")
-    told = []
-    for asked in (world.documents.get(1).doc_id, "nothing"):
-        with pytest.raises(DocumentNotFound) as caught:
-            other.documents.sentences(asked)
-        told.append(str(caught.value).replace(asked, "?"))
-
-    assert told[0] == told[1]
-
-
-def test_documents_of_the_same_number_in_two_worlds_keep_their_own_names(
-    lib: LibraryFixture, world: World
-) -> None:
-    other = lib.world("other", note__md="# A Note\n\nOne. Two.")
-
-    assert (other.documents.sentences(1).title, other.documents.sentences(1).source) == (
-        "A Note",
-        "note.md",
-    )
-    assert (world.documents.sentences(1).title, world.documents.sentences(1).source) == (
-        "The Ferry",
-        "ferry.md",
-    )
-
-
-def test_a_deleted_document_has_no_pages(world: World) -> None:
-    world.documents.delete(1)
-
-    with pytest.raises(DocumentNotFound):
-        world.documents.sentences(1)
 
 
 @pytest.mark.parametrize("step", range(2, 12))

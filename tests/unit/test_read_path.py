@@ -102,8 +102,7 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
         assert index.searches == 2, name
 
 
-def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(lib: LibraryFixture) -> None:
     world = lib.world()
     world.ingest(lib.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
 

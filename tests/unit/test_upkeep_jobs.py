@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import make_library, vector_of
+from tests.support.worlds import LibraryFixture, vector_of
 from tests.unit.test_workers import Works, submitted
 from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
 from truespan.engine.library import Library
@@ -185,8 +185,7 @@ def test_permanently_failing_repair_is_not_repeated(works: Works) -> None:
     assert world.status().repairs == 0
 
 
-def test_search_on_sqlite_repairs_at_once_without_a_job(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_search_on_sqlite_repairs_at_once_without_a_job(lib: LibraryFixture) -> None:
     world = lib.world(tale__txt="The harbour light burned all night.")
     points = lib.index._of(lib.scope(world))
     for chunk_id, point in list(points.items()):
@@ -199,8 +198,7 @@ def test_search_on_sqlite_repairs_at_once_without_a_job(tmp_path: Path) -> None:
     assert [job.kind for job in world.jobs.list()] == ["ingest"]
 
 
-def test_in_a_file_upkeep_can_be_submitted_as_well(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_in_a_file_upkeep_can_be_submitted_as_well(lib: LibraryFixture) -> None:
     world = lib.world(tale__txt="The harbour light burned all night.")
 
     jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]

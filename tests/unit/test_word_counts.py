@@ -46,9 +46,9 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
 
 
 @proves("store.words-counted")
-def test_what_is_counted_with_chunks_is_what_is_counted_later(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_what_is_counted_with_chunks_is_what_is_counted_later(
+    lib: LibraryFixture, world: World
+) -> None:
     texts = {"en": story(3), "de": "Die Häuser am großen Hafen, 5 ½ Meilen.", "ja": "東京都の港。"}
     for language, text in texts.items():
         world.ingest(lib.write(f"{language}.txt", text), language=language)
@@ -77,8 +77,7 @@ def test_new_generation_counts_words_with_its_chunks(tmp_path: Path) -> None:
     assert "store.keep_words" not in lib.journal
 
 
-def test_first_search_counts_words_if_ingestion_does_not(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_first_search_counts_words_if_ingestion_does_not(lib: LibraryFixture) -> None:
     components = replace(lib.library._components, count_words=False)
     world = lib.world(a__txt=story(3))
     world = World(replace(world.access, components=components))
@@ -108,8 +107,7 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     assert "store.countable" not in lib.journal
 
 
-def test_words_are_removed_with_their_document(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_words_are_removed_with_their_document(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     world.search("otter", mode="hybrid")
 
@@ -120,10 +118,7 @@ def test_words_are_removed_with_their_document(tmp_path: Path) -> None:
     assert counted(lib) == 1
 
 
-def test_documents_sharing_replaced_rows_are_counted_again(
-    tmp_path: Path,
-) -> None:
-    lib = make_library(tmp_path)
+def test_documents_sharing_replaced_rows_are_counted_again(lib: LibraryFixture) -> None:
     world = lib.world(**{f"b{number}__txt": f"The heron {number}." for number in range(3)})
 
     world.ingest(lib.write("world/b0.txt", "The badger dug."))
@@ -131,9 +126,7 @@ def test_documents_sharing_replaced_rows_are_counted_again(
     assert counted(lib) == 3
 
 
-def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
+def test_a_new_language_label_has_words_counted_anew(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", "Die Häuser am Hafen.")
     world.ingest(path, language="en")
     assert score(lib, world, "Haus") == 0.0
@@ -143,8 +136,7 @@ def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
     assert score(lib, world, "Haus") > 0
 
 
-def test_words_of_another_recipe_are_counted_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_words_of_another_recipe_are_counted_again(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     world.ingest(lib.write("a.txt", "The otter swam."), language="en")
     world.search("otter", mode="hybrid")
@@ -159,8 +151,7 @@ def test_words_of_another_recipe_are_counted_again(tmp_path: Path) -> None:
     assert again.sql("SELECT count(*) FROM word_counts WHERE recipe LIKE '0:%'") == [(0,)]
 
 
-def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     lib.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
     scope = lib.scope(world)
@@ -174,8 +165,7 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> 
     assert score(lib, world, "otter") > 0
 
 
-def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_chunks_that_are_not_embedded_take_no_part(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
     before = score(lib, world, "otter")
     scope = lib.scope(world)
@@ -187,8 +177,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
     assert score(lib, world, "otter") > before
 
 
-def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.")
     world.search("otter", mode="hybrid")
 
@@ -227,8 +216,7 @@ def scores(lib: LibraryFixture, world: World) -> list[object]:
     return found
 
 
-def test_shared_word_rows_do_not_change_scores(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     shared, rows = scores(lib, world), lib.sql("SELECT count(*) FROM words")[0][0]
 
@@ -241,8 +229,7 @@ def test_shared_word_rows_do_not_change_scores(tmp_path: Path) -> None:
     assert lib.sql("SELECT count(*) FROM words")[0][0] > rows
 
 
-def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_what_is_left_of_shared_words_is_counted_again(lib: LibraryFixture) -> None:
     world = shared_world(lib)
 
     world.documents.delete("a.txt")
@@ -253,8 +240,7 @@ def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
     assert "otter" in terms(lib)
 
 
-def test_other_processes_notice_that_shared_words_are_gone(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_other_processes_notice_that_shared_words_are_gone(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
 
@@ -292,8 +278,7 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
         scope = lib.scope(world)
 
 
-def test_stale_members_of_a_shared_row_are_ignored(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_stale_members_of_a_shared_row_are_ignored(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     sound = scores(lib, world)
 

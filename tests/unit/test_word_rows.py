@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from pathlib import Path
 
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture
 from truespan.store.tables.word_rows import LENGTHS, _seal, read_lengths
 from truespan.types.document import RevisionRef
 
 REF = RevisionRef(1, 1)
 
 
-def test_lengths_of_an_earlier_layout_are_counted_again(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_lengths_of_an_earlier_layout_are_counted_again(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="A lamp.")
     scope = lib.scope(world)
     where = scope.world, scope.generation.number, REF, "1", b"", 1, 1

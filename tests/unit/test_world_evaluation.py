@@ -49,11 +49,6 @@ ASKED = [
 ]
 
 
-@pytest.fixture
-def lib(tmp_path: Path) -> LibraryFixture:
-    return make_library(tmp_path)
-
-
 def report(world: World, golden: Sequence[GoldenQuery], **options: Any) -> EvaluationReport:
     *_, found = world.evaluation.report_stream(golden, **options)
     assert isinstance(found, EvaluationReport)
@@ -451,8 +446,7 @@ def test_stored_calibration_needs_full_read_and_is_per_world(
     assert other.evaluation.calibration() is None
 
 
-def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
+def test_a_kept_calibration_survives_a_restart(tmp_path: Path, lib: LibraryFixture) -> None:
     lib.store.keep_calibration(lib.scope(filled(lib)), MEASURED)
     lib.library.close()
 
