@@ -15,7 +15,8 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from bench.report import Figure, Options, run, say
-from truespan.extensions.checks.support.check import Comparison, check_support
+from truespan.answers.checks import Comparison
+from truespan.extensions.checks.support.check import check_support
 from truespan.extensions.models.multilingual import MultilingualEmbedder
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import OnnxEmbedder

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from truespan.types.answer import Message
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
+from truespan.types.document import AuditEntry
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
@@ -66,6 +67,22 @@ class TokenCounter(Protocol):
     def measure(self, text: str) -> TokenMap: ...
 
     def count(self, text: str) -> int: ...
+
+
+class TextFilter(Protocol):
+    """A filter of documents before they are stored, such as one that replaces personal data."""
+
+    @property
+    def mode(self) -> str:
+        """`on` if it changes texts, `shadow` if it only counts what it would change, or `off`."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """A digest that changes whenever results would change."""
+        ...
+
+    def filter(self, loaded: Loaded) -> tuple[Loaded, tuple[AuditEntry, ...]]: ...
 
 
 class Embedder(Protocol):

@@ -270,6 +270,7 @@ def refuse(access: object, candidate: object) -> Verdict:
     return Verdict(False, ())
 
 
+@proves("generation.golden-queries-first")
 def test_gate_of_another_extension_refuses_a_promotion(
     lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ import truespan
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
-from truespan.errors import InvalidConfiguration
+from truespan.errors import ExtensionMissing, InvalidConfiguration
 from truespan.extensions.checks.sanitize.findings import Mode, Style
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
+from truespan.tables import tables
+from truespan.testing import WordCounter, WordEmbedder
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (
@@ -125,6 +128,29 @@ def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
 
     assert sorted(report.ingested) == ["letters.html", "note.txt"]
     assert not any(secret in everything(again) for secret in SECRETS)
+
+
+@proves("sanitise.before-chunking")
+@pytest.mark.parametrize("mode", ["on", "shadow"])
+def test_ingestion_without_the_sanitizer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("TRUESPAN_SANITIZE_ENABLED", mode)
+    monkeypatch.setattr(tables(), "sanitizer", None)
+    source = tmp_path / "note.txt"
+    source.write_text(TEXT, encoding="utf-8")
+
+    with truespan.open(
+        tmp_path / "library", create=True, embedder=WordEmbedder(), counter=WordCounter()
+    ) as library:
+        world = library.world("w", create=True)
+        for refused in (world.ingest, world.plan_ingest, partial(world.ingest, background=True)):
+            with pytest.raises(ExtensionMissing, match=r"sanitize_enabled.*'checks'"):
+                refused(source)
+        with pytest.raises(ExtensionMissing, match="'checks'"):
+            world.add_text("Some text.")
+        assert world.documents.list() == world.jobs.list() == []
+        assert world.search("anything").passages == ()
 
 
 @proves("sanitise.before-chunking")

@@ -14,6 +14,7 @@ from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, Study
 from tests.support.worlds import other_profile
 from truespan.answers.respond import MAX_CHECKED
 from truespan.errors import ProviderUnavailable
+from truespan.tables import tables
 from truespan.types.answer import Answer
 from truespan.types.vectors import Vector
 
@@ -42,6 +43,18 @@ def test_sentences_of_a_model_are_checked_and_the_answer_warns(tmp_path: Path) -
     assert "unsupported_sentence" in codes(answer)
     assert "uncited_answer" not in codes(answer)
     assert msgspec.to_builtins(answer)["support"]["sentences"][1]["reasons"] == ("name_not_found",)
+
+
+@proves("support.sentences")
+def test_without_the_support_check_an_answer_says_that_it_was_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables(), "answer_checks", {})
+
+    answer = room(tmp_path, "The key hangs on hook seven [1].").world.answer(QUESTION)
+
+    assert answer.support is None
+    assert "reply_not_checked" in codes(answer)
 
 
 @proves("support.sentences")

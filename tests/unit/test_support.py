@@ -11,8 +11,9 @@ from msgspec.structs import asdict
 
 from tests.promises import proves
 from tests.support.rows import each_row
+from truespan.answers.checks import MAX_EMBEDDED, Comparison
 from truespan.answers.quotes import Quotes, check_quotes
-from truespan.extensions.checks.support.check import MAX_EMBEDDED, Comparison, check_support
+from truespan.extensions.checks.support.check import check_support
 from truespan.extensions.checks.support.claims import split_answer
 from truespan.extensions.checks.support.names import find_name_words
 from truespan.extensions.checks.support.numbers import find_numbers, numbers_agree

@@ -14,17 +14,17 @@ from math import floor
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.answers.citations import GROUP, citation, find_citations
+from truespan.answers.checks import CheckedReply, Comparison, check_reply
+from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import choose_weighed, count_words, decide
 from truespan.answers.prompt import grounded_messages, rank, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.core.records import copy_fields
-from truespan.errors import InternalError, OperatorError, ServiceError
-from truespan.extensions.checks.support.check import Comparison, check_support
+from truespan.errors import InternalError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
-from truespan.retrieval.best_sentence import known_spans, spoken_in
+from truespan.retrieval.best_sentence import spoken_in
 from truespan.retrieval.query import round_score
 from truespan.text.sentences import sentence_spans
 from truespan.text.tables import added_characters
@@ -40,7 +40,6 @@ from truespan.types.answer import (
     Quote,
     Retrieved,
     RetrievedNote,
-    SentenceSupport,
     Started,
     Support,
     preview,
@@ -66,7 +65,6 @@ from truespan.types.origin import set_origin
 from truespan.types.profile import shortest
 from truespan.types.request import Defaults
 from truespan.types.telemetry import CounterName, Stage
-from truespan.types.text import SentencePlace
 from truespan.types.trust import Visible
 from truespan.words.searched import SearchedWords
 
@@ -75,17 +73,12 @@ _CUT = Notice(
     f"The model said {NO_CONTEXT} in the middle of its reply. What followed is left out.",
 )
 
-_BY_WORDS = Notice(
-    "support_by_words",
-    "The embedding model failed, so sentences were compared with the sources by words only.",
-)
 MAX_CHECKED = 16_000
 """Maximum number of characters of a reply that are checked; the check takes a second for 8,000."""
 _NOT_CHECKED = Notice(
     "reply_checked_in_part",
     f"Citations, quotes and support were checked in the first {MAX_CHECKED:,} characters only.",
 )
-_UNCITED = Notice("uncited_answer", "The answer cites none of its sources.")
 _NO_QUOTE = Notice("no_verified_quote", "None of the quotes was found verbatim in the sources.")
 
 RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
@@ -305,35 +298,24 @@ class Responder(Struct, frozen=True):
         quotes = check_quotes(text, sources, self.locate)
         citations = find_citations(text, sources, quotes.literal)
         warnings = [*([_NOT_CHECKED] if is_long else ()), *citations.warnings, *quotes.warnings]
-        asked = f"{self.question.asked} {self.question.standalone}"
-        try:
-            support = check_support(text, sources, quotes, self.comparison, asked)
-        except (OperatorError, ServiceError):
-            # The answer is complete; a failure of the embedding model must not withhold it.
-            support = check_support(text, sources, quotes, question=asked)
-            warnings.append(_BY_WORDS)
-        support = place_claims(text, support, sources, self.locate)
-        if sources and support.claims and all(part.chunk_id is None for part in citations.found):
-            warnings.append(_UNCITED)
         if quotes.found and not any(quote.verified for quote in quotes.found):
             warnings.append(_NO_QUOTE)
-        if sources and support.supported < support.claims:
-            warnings.append(_name_unsupported(support))
-        return citations.found, quotes.found, support, tuple(warnings)
+        reply = CheckedReply(
+            text=text,
+            sources=sources,
+            citations=citations.found,
+            quotes=quotes,
+            question=f"{self.question.asked} {self.question.standalone}",
+            locate=self.locate,
+            comparison=self.comparison,
+        )
+        result = check_reply(reply)
+        return citations.found, quotes.found, result.support, (*warnings, *result.warnings)
 
 
 def _lacks_words(part: Candidate) -> bool:
     """Return whether a chunk in the language of the question has none of its words."""
     return part.coverage is not None and not part.coverage.words and not part.crossed
-
-
-def _name_unsupported(support: Support) -> Notice:
-    count, claims = support.claims - support.supported, support.claims
-    verb = "is" if count == 1 else "are"
-    return Notice(
-        "unsupported_sentence",
-        f"{count} of {claims} sentences {verb} not supported by the sources.",
-    )
 
 
 def _ask(
@@ -479,33 +461,3 @@ def excerpt(part: Visible, question: str) -> str:
         ]
         start = spans[ranks.index(max(ranks))][0] if ranks else 0
     return preview(part.text[start:], end=" …")
-
-
-def place_claims(
-    answer: str, support: Support, sources: Sequence[Visible], locate: Locate
-) -> Support:
-    """Return the check with the place of the best matching source sentence of each supported claim.
-
-    The best match has the most words of the claim, weighted by rarity.
-    """
-    known: dict[tuple[int, tuple[int, int]], SentencePlace | None] = {}
-
-    def place(claim: SentenceSupport) -> SentenceSupport:
-        source = sources[claim.source - 1] if claim.supported and claim.source else None
-        if source is None or source.kind is not ChunkKind.TEXT:
-            return claim
-        language = spoken_in(source)
-        spans = known_spans(source) or list(sentence_spans(source.text, language))
-        # Citation numbers are not words of the claim.
-        words = SearchedWords(GROUP.sub(" ", answer[claim.start : claim.end]))
-        best = words.find_best(source.text, language, spans)
-        if best is None:
-            return claim
-        span = spans[best]
-        key = claim.source or 0, span
-        if key not in known:
-            start, end = source.start + span[0], source.start + span[1]
-            known[key] = locate(source, source.last_sid, start, end).place
-        return replace(claim, place=known[key])
-
-    return replace(support, sentences=tuple(map(place, support.sentences)))

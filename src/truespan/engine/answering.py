@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.answers.checks import Comparison
 from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
 from truespan.answers.follow_up import (
     ask_for_rewrite,
@@ -20,7 +21,6 @@ from truespan.answers.follow_up import (
 from truespan.answers.respond import RecordUsage, Responder
 from truespan.engine.components import Components
 from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
-from truespan.extensions.checks.support.check import Comparison
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query import calibration_of

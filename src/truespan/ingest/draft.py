@@ -12,15 +12,13 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidArgument, SourceEmpty
-from truespan.extensions.checks.sanitize.findings import Mode
-from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION, Traits
-from truespan.protocols import SourceParser, TokenCounter
+from truespan.protocols import SourceParser, TextFilter, TokenCounter
 from truespan.text.clean import CLEANING_VERSION, clean
 from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.text.sentences import segmenter_name
@@ -66,7 +64,7 @@ class Preparation(Struct, frozen=True):
     """Settings for processing sources, apart from the declared options of documents."""
 
     figures: FigureFlags = field(default_factory=FigureFlags)
-    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    sanitizer: TextFilter | None = None
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     hidden_sheets: bool = False
@@ -99,6 +97,16 @@ class Preparation(Struct, frozen=True):
             whole_words=values.whole_words,
             recognises_novels=values.recognises_novels,
         )
+
+    @property
+    def redacts(self) -> bool:
+        """Whether values are removed from texts."""
+        return self.sanitizer is not None and self.sanitizer.mode == "on"
+
+    def require_sanitizer(self) -> None:
+        """Raise ExtensionMissing if the sanitizer is configured and not installed."""
+        # Every member of a missing one raises.
+        _ = self.redacts
 
     def check(self, declared: DocumentOptions) -> None:
         """Raise InvalidArgument for declared options that are unknown or not installed."""
@@ -168,7 +176,7 @@ class Preparation(Struct, frozen=True):
             "title": declared.title,
             "figures": [flags.extract_images, flags.placeholders, flags.chunks] if pictures else [],
             # With the mode: when auditing is switched on, every source is examined once.
-            "sanitizer": [self.sanitizer.mode, self.sanitizer.digest],
+            "sanitizer": [done.mode, done.digest] if (done := self.sanitizer) else ["off", ""],
             "on_token_limit": self.on_token_limit,
             # The detected language decides where sentences end.
             "language": None if declared.language else detector_name(),
@@ -259,7 +267,7 @@ def make_draft(
         images=loaded.images if flags.extract_images else (),
         audit=audit,
         notes=tuple(_notes(loaded, flags, figures, len(described))),
-        remarks=tuple(_remarks(loaded, preparation.sanitizer.mode)),
+        remarks=tuple(_remarks(loaded, redacted=preparation.redacts)),
     )
 
 
@@ -269,7 +277,9 @@ def make_text(
     """Return a parsed source, sanitized, with its canonical text and the sanitizer's findings."""
     flags = preparation.figures
     loaded = _with_text(loaded, name, flags)
-    loaded, audit = _sanitize(loaded, preparation.sanitizer)
+    audit: tuple[AuditEntry, ...] = ()
+    if preparation.sanitizer is not None:
+        loaded, audit = preparation.sanitizer.filter(loaded)
     show_figure = partial(_show_figure, doc_id) if flags.placeholders else None
     canonical = assemble(loaded.blocks, show_figure, divide_tables=preparation.divides_tables)
     return loaded, canonical, audit
@@ -286,19 +296,6 @@ def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
     if not flags.chunks or not any(block.text for block in loaded.blocks):
         raise SourceEmpty(name)
     return loaded
-
-
-def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
-    if sanitizer.mode is Mode.OFF:
-        return loaded, ()
-    # Imported lazily: the rules take time to load, and the sanitizer is off by default.
-    from truespan.extensions.checks.sanitize.sanitizer import sanitize_document
-
-    loaded, counts = sanitize_document(loaded, sanitizer)
-    redacted = sanitizer.mode is Mode.ON
-    return loaded, tuple(
-        AuditEntry(entry.label, entry.rule, entry.count, redacted) for entry in counts.entries
-    )
 
 
 def _show_figure(doc_id: str, number: int) -> str:
@@ -338,7 +335,7 @@ MAX_QUOTED_LINES = 5
 """Maximum number of removed lines that a report quotes."""
 
 
-def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
+def _remarks(loaded: Loaded, *, redacted: bool) -> Iterator[str]:
     """Yield the remarks of the report about a document."""
     if not loaded.removed:
         return
@@ -349,7 +346,7 @@ def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
     ]
     more = f" and {len(lines) - len(quoted)} more" if len(lines) > len(quoted) else ""
     # Removed lines are not sanitised, so they are not quoted if text has to be.
-    listed = "" if mode is Mode.ON else f": {', '.join(quoted)}{more}"
+    listed = "" if redacted else f": {', '.join(quoted)}{more}"
     count = "1 line was" if len(loaded.removed) == 1 else f"{len(loaded.removed)} lines were"
     yield (
         f"{count} left out as running heads or page numbers{listed}. "

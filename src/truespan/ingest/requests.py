@@ -110,6 +110,7 @@ def find_sources(
         return expand_members(deps, found) if open_files else found
 
     declared = request.options.declared
+    deps.preparation.require_sanitizer()
     if request.uploads is not None:
         if deps.uploads is None:
             raise SourceMissing("upload")

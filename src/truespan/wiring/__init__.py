@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
-from truespan.core.disk import create_once
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, StoreDamaged, resource_error
@@ -31,6 +30,7 @@ from truespan.protocols import (
     Reranker,
     SourceFinder,
     SourceParser,
+    TextFilter,
     TokenCounter,
     VectorIndex,
 )
@@ -55,7 +55,6 @@ from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
-    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.keys import UsageKey
     from truespan.files.uploads import UploadFolder
@@ -426,43 +425,17 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
     return defer(prepare) if settings.sanitize.enabled == "off" else prepare()
 
 
-def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
-    """Return the sanitizer with its key from the configured file, or from a generated one."""
-    from truespan.extensions.checks.sanitize.findings import Mode, Style
-    from truespan.extensions.checks.sanitize.profile import Profile, parse_profile
-    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
+def _sanitizer(folder: Path, settings: Settings) -> TextFilter | None:
+    """Return the sanitizer; without its extension, one that refuses every ingestion."""
+    if settings.sanitize.enabled == "off":
+        return None
+    path = tables().sanitizer
 
-    mode, style = Mode(settings.sanitize.enabled), Style(settings.sanitize.style)
-    if mode is Mode.OFF:
-        return Sanitizer()
-    # Refused, because documents would be stored as if nothing were to be found in them.
-    needed = ["stdnum", *(["phonenumbers"] if settings.sanitize.phones else [])]
-    if missing := [name for name in needed if find_spec(name) is None]:
-        advice = "Install Truespan with the extra 'sanitize'"
-        if missing == ["phonenumbers"]:
-            advice += ", or set sanitize_phones = false"
-        text = "Sanitising is on, and its packages are missing."
-        raise InvalidConfiguration(text, advice=f"{advice}.")
-    path, profile = settings.sanitize.profile, Profile()
-    if path:
-        try:
-            text = (folder / path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            refusal = InvalidConfiguration("The file named by sanitize_profile cannot be read.")
-            raise resource_error(error) or refusal from None
-        profile = parse_profile(text, Path(path).name)
-    key, file = b"", folder / (settings.sanitize.key_file or storage.KEY_FILE)
-    if mode is Mode.ON and style is Style.PSEUDONYM:
-        try:
-            if not settings.sanitize.key_file and not file.exists():
-                create_once(file, os.urandom(32).hex().encode())
-            key = file.read_bytes().strip()
-        except OSError as error:
-            refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")
-            raise resource_error(error) or refusal from None
-    return Sanitizer(
-        mode=mode, style=style, key=key, profile=profile, phones=settings.sanitize.phones
-    )
+    def make() -> TextFilter:
+        made = require(path, f"sanitize_enabled = '{settings.sanitize.enabled}'", "checks")
+        return made(folder, settings.sanitize, folder / storage.KEY_FILE)
+
+    return make() if path else defer(make)
 
 
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:

@@ -42,6 +42,7 @@ from truespan.extensions.checks.sanitize.findings import (
 )
 from truespan.extensions.checks.sanitize.profile import Profile
 from truespan.text.clean import clean
+from truespan.types.document import AuditEntry
 from truespan.types.text import Block, Loaded, PlacedFigure, Properties
 
 RULES_VERSION = 1
@@ -127,6 +128,15 @@ class Sanitizer:
             for start, end, label, _ in findings
         )
         return Sanitized(apply_edits(text, edits), edits, counts)
+
+    def filter(self, loaded: Loaded) -> tuple[Loaded, tuple[AuditEntry, ...]]:
+        """Return a document sanitised, and the counts of findings to store with it."""
+        loaded, counts = sanitize_document(loaded, self)
+        redacted = self.mode is Mode.ON
+        entries = (
+            AuditEntry(each.label, each.rule, each.count, redacted) for each in counts.entries
+        )
+        return loaded, tuple(entries)
 
 
 def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
 from msgspec import Struct, field
 
+from truespan.answers.checks import Comparison
 from truespan.answers.citations import citation_numbers
 from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.extensions.checks.support.claims import AnswerSentence, split_answer
@@ -40,9 +41,7 @@ from truespan.extensions.checks.support.table_cells import Cell, Claim, TableCel
 from truespan.extensions.checks.support.vocabulary import Negated, Vocabulary, guess_language
 from truespan.text.sentences import sentence_spans
 from truespan.types.answer import SentenceSupport, Support, SupportReason
-from truespan.types.profile import Distance
 from truespan.types.trust import Visible
-from truespan.types.vectors import Vector, similarity_of
 from truespan.words.terms import stem_function, words
 
 WORD_SHARE = 0.5
@@ -67,39 +66,10 @@ _BEGINNING = 3
 MAX_ALIKE = 50
 """Maximum number of places of a word or number, and of names with the same beginning."""
 
-MAX_EMBEDDED = 96
-"""Maximum number of texts that are embedded for one answer; others count as not similar."""
-
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _NAME_WORD = re.compile(r"[^\W_]+(?:[’'][^\W_]+)*")
-_SPACE = re.compile(r" (?=[.,;:!?])")
-"""Space that a removed citation leaves before punctuation."""
-
-
-class Comparison(Struct, frozen=True):
-    """Comparison of sentences by similarity; from `floor` on, two sentences say the same.
-
-    One comparison serves one answer, because it keeps the vectors.
-    """
-
-    embed: Callable[[Sequence[str]], Sequence[Vector]]
-    floor: float
-    distance: Distance = Distance.COSINE
-    vectors: dict[str, Vector] = field(default_factory=dict)
-
-    def similarity(self, text: str, others: Sequence[str]) -> float:
-        """Return the similarity of a text to the most similar of others; 0 past `MAX_EMBEDDED`."""
-        wanted = [_SPACE.sub("", " ".join(each.split())) for each in (text, *others)]
-        new = [each for each in dict.fromkeys(wanted) if each not in self.vectors]
-        if len(self.vectors) + len(new) > MAX_EMBEDDED:
-            return 0.0
-        if new:
-            self.vectors.update(zip(new, self.embed(new), strict=True))
-        own, *rest = (self.vectors[each] for each in wanted)
-        return max((similarity_of(own, other, self.distance) for other in rest), default=0.0)
 
 
 class _Given(Struct, frozen=True):

@@ -12,7 +12,6 @@ from truespan.engine.components import Components
 from truespan.engine.documents import Documents
 from truespan.engine.reader import Reader
 from truespan.errors import ImageNotFound, SourceRefused, StoreDamaged
-from truespan.extensions.checks.sanitize.findings import Mode
 from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
 from truespan.types.picture import (
@@ -96,7 +95,7 @@ def draw_page(
         return None
     # What the sanitizer removed from the text, the source still shows. Whether it removed something
     # depends on the whole document, so that readers get no pictures while it is on.
-    if until is not None and components.preparation.sanitizer.mode is Mode.ON:
+    if until is not None and components.preparation.redacts:
         return None
     if any(entry.redacted for entry in store.audit(scope, revision.ref.document)):
         return None
