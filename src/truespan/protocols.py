@@ -70,18 +70,15 @@ class TokenCounter(Protocol):
 
 
 class TextFilter(Protocol):
-    """A filter of documents before they are stored, such as one that replaces personal data."""
+    """A filter of documents before they are stored, such as one that replaces personal data.
+
+    Its mode is `on`, `shadow` if it only counts, or `off`; its digest changes with its results.
+    """
 
     @property
-    def mode(self) -> str:
-        """`on` if it changes texts, `shadow` if it only counts what it would change, or `off`."""
-        ...
-
+    def mode(self) -> str: ...
     @property
-    def digest(self) -> str:
-        """A digest that changes whenever results would change."""
-        ...
-
+    def digest(self) -> str: ...
     def filter(self, loaded: Loaded) -> tuple[Loaded, tuple[AuditEntry, ...]]: ...
 
 

@@ -263,7 +263,6 @@ def find_pages_of_sitemap(
 
 
 def _unpack(url: str, content: bytes) -> bytes:
-    """Return a sitemap, unpacked if it is compressed with gzip."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:

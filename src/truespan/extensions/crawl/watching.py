@@ -55,8 +55,6 @@ class _Refusal(Struct, frozen=True):
 
 
 class _Look(Struct, frozen=True):
-    """Differences between folders and documents."""
-
     changed: Mapping[str, object]
     """The stamps of files to ingest, by path."""
     missing: frozenset[str]
@@ -70,7 +68,7 @@ class _Look(Struct, frozen=True):
         return not (self.changed or self.missing)
 
 
-class Watch:
+class Watch(Struct):
     """An iterator that keeps a world in step with folders.
 
     Each step waits for changes, ingests them as a job, and gives its report. `stop`, from any
@@ -78,30 +76,17 @@ class Watch:
     step. Iterate from one thread.
     """
 
-    def __init__(
-        self,
-        jobs: Callable[[], IngestJobs],
-        request: IngestRequest,
-        watcher: FolderWatcher,
-        clock: Clock,
-        *,
-        finish: Callable[[], object],
-        settle_seconds: float = SETTLE_SECONDS,
-        on_error: OnError | None = None,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
-    ) -> None:
-        self._jobs = jobs
-        self._request = request
-        self._watcher = watcher
-        self._clock = clock
-        self._finish = finish
-        self._settle_seconds = settle_seconds
-        self._on_error = on_error
-        self._on_progress = on_progress
-        self._on_prune = on_prune
-        self._stop = Event()
-        self._state = _State()
+    jobs: Callable[[], IngestJobs]
+    request: IngestRequest
+    watcher: FolderWatcher
+    clock: Clock
+    finish: Callable[[], object]
+    settle_seconds: float = SETTLE_SECONDS
+    on_error: OnError | None = None
+    on_progress: OnProgress | None = None
+    on_prune: OnPrune | None = None
+    stopped: Event = field(default_factory=Event)
+    state: _State = field(default_factory=lambda: _State())
 
     def __iter__(self) -> Iterator[IngestReport]:
         return self
@@ -114,12 +99,12 @@ class Watch:
 
     def stop(self) -> None:
         """End the iteration; a second call does nothing."""
-        self._stop.set()
+        self.stopped.set()
 
     def close(self) -> None:
         """Stop, and stop watching; for the thread that iterates."""
         self.stop()
-        self._watcher.close()
+        self.watcher.close()
 
     def __next__(self) -> IngestReport:
         """Return the report of the next job.
@@ -127,7 +112,7 @@ class Watch:
         Raises:
             StopIteration: the watch was stopped.
         """
-        while not self._stop.is_set():
+        while not self.stopped.is_set():
             report = self._try(self._step)
             if report is not None:
                 return report
@@ -136,51 +121,50 @@ class Watch:
 
     def _step(self) -> IngestReport | None:
         """Scan, and run a job if changes have settled; otherwise wait and return None."""
-        jobs = self._jobs()
+        jobs = self.jobs()
         look = self._look(jobs)
-        choice = self._state.settle(look)
+        choice = self.state.settle(look)
         if choice is None:
             if look.is_empty:
                 pause = max(SCAN_SECONDS, MIN_IDLE_FACTOR * look.seconds)
-                self._watcher.wait(self._state.pause(self._clock.monotonic(), pause), self._stop)
+                self.watcher.wait(self.state.pause(self.clock.monotonic(), pause), self.stopped)
             else:
-                self._watcher.pause(self._settle_seconds, self._stop)
+                self.watcher.pause(self.settle_seconds, self.stopped)
             return None
         try:
             report = jobs.run(
-                self._request,
-                on_progress=self._on_progress,
-                on_prune=self._on_prune,
+                self.request,
+                on_progress=self.on_progress,
+                on_prune=self.on_prune,
                 choice=choice,
-                stopping=self._stop.is_set,
+                stopping=self.stopped.is_set,
             )
         except Cancelled:
             # A cancelled job begins again only when a file changes.
-            self._state.finish(look, choice, self._clock.monotonic())
+            self.state.finish(look, choice, self.clock.monotonic())
             raise
-        self._state.finish(look, choice, self._clock.monotonic())
-        self._finish()
+        self.state.finish(look, choice, self.clock.monotonic())
+        self.finish()
         return report
 
     def _look(self, jobs: IngestJobs) -> _Look:
-        began, state = self._clock.monotonic(), self._state
-        found = requests.find_sources(jobs.deps, jobs.scope, self._request, open_files=False)
+        began, state = self.clock.monotonic(), self.state
+        found = requests.find_sources(jobs.deps, jobs.scope, self.request, open_files=False)
         stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
         missing: frozenset[str] = frozenset()
         lost = frozenset(state.done.keys() - stamps.keys())
         # All documents are compared with the folders once, later only if a file is gone.
         if lost or not state.begun:
-            removed = requests.find_removed(jobs.deps, jobs.scope, self._request, found)
+            removed = requests.find_removed(jobs.deps, jobs.scope, self.request, found)
             missing = frozenset(document.doc_id for document in removed)
         if not missing:
             # A file that was refused, or whose document was deleted, leaves no document to remove.
             state.forget(lost)
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         changed = {path: stamp for path, stamp in stamps.items() if state.is_due(path, stamp, now)}
         return _Look(changed, missing, lost, now - began)
 
     def _try(self, step: Callable[[], IngestReport | None]) -> IngestReport | None:
-        """Run a step; after an error, report it and pause, longer each time."""
         try:
             report = step()
         except Cancelled as error:
@@ -188,7 +172,7 @@ class Watch:
             return None
         except Interrupted:
             # By Ctrl-C, unless the watch was stopped.
-            if self._stop.is_set():
+            if self.stopped.is_set():
                 return None
             raise
         # A watch continues if one job fails.
@@ -197,24 +181,22 @@ class Watch:
             if known is None:
                 known = InternalError(type(error).__name__)
                 _log.exception("A step of a watch failed.")
-            self._state.failures += 1
-            pause = min(FIRST_PAUSE * 2 ** (self._state.failures - 1), MAX_PAUSE)
+            self.state.failures += 1
+            pause = min(FIRST_PAUSE * 2 ** (self.state.failures - 1), MAX_PAUSE)
             pause = max(pause, getattr(known, "retry_after", None) or 0.0)
             self._tell(known, pause)
-            self._watcher.pause(pause, self._stop)
+            self.watcher.pause(pause, self.stopped)
             return None
-        self._state.failures = 0
+        self.state.failures = 0
         return report
 
     def _tell(self, error: TruespanError, pause: float) -> None:
         _log.warning("%s; next attempt in %.0f s", error.code, pause)
-        if self._on_error is not None:
-            self._on_error(error, pause)
+        if self.on_error is not None:
+            self.on_error(error, pause)
 
 
 class _State(Struct):
-    """State of a watch: ingested files, refused files, and the result of the last scan."""
-
     done: dict[str, object] = field(default_factory=dict)
     """The stamps with which files were ingested, by path."""
     refused: dict[str, _Refusal] = field(default_factory=dict)

@@ -44,8 +44,6 @@ _ACCEPT = "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;
 
 
 class _Host(Struct):
-    """State of a host: its rules, when they expire, and the time of the next request."""
-
     robots: Robots
     until: float
     free_at: float = 0.0
@@ -184,7 +182,6 @@ class WebPages:
         return page, response.status, location
 
     def _read(self, response: HTTPResponse, url: str, limit: int) -> bytes:
-        """Return the decompressed body; its size and the received size are limited."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise errors.PageUnavailable(url, advice="Its encoding was not requested.")
@@ -234,7 +231,6 @@ class WebPages:
             self._clock.sleep(begin - now)
 
     def _robots(self, origin: str, deadline: float) -> Robots:
-        """Return the rules of a host; without a robots.txt everything is allowed."""
         url = f"{origin}/robots.txt"
         try:
             page, status = self._follow(url, {}, deadline, ROBOTS_BYTES, lambda *_: None)

@@ -318,7 +318,6 @@ def propose_weight(evaluations: Mapping[float, Evaluation], in_force: float) -> 
 
 
 def _explain(report: WeightReport, means: Mapping[float, float]) -> str:
-    """Return the proposal in words, or the reason why there is none."""
     current, best, p = report.in_force, report.best, report.p
     if report.queries < MIN_QUERIES:
         return (

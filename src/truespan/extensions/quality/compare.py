@@ -151,7 +151,6 @@ def _ask_the_same(old: QueryResult, new: QueryResult) -> bool:
 
 
 def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
-    """Return the numbers of better, worse and equal differences."""
     better = sum(value > EQUAL_WITHIN for value in differences)
     worse = sum(value < -EQUAL_WITHIN for value in differences)
     return better, worse, len(differences) - better - worse
@@ -288,7 +287,6 @@ def _reversals(count: int, seed: int) -> Iterator[bytes]:
 
 
 def _exact(whole: Sequence[int]) -> float:
-    """Return the p-value over all reversals, by the frequency of each sum."""
     sums = {0: 1}
     for value in whole:
         spread: dict[int, int] = {}

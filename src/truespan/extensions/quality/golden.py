@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
@@ -108,7 +108,6 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
 
 
 def _read_items(name: str, text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    """Return the entries of a file, and the faults of those that cannot be read."""
     lines = list(enumerate(text.split("\n"), start=1))
     if _is_yaml(name):
         # An entry begins with a dash at the left margin.
@@ -182,14 +181,10 @@ def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None
         return None
     expected = tuple(Expected(document, grade) for document, grade in grades.items())
     absent = checked.pop("answer", None) is not None
-    return with_id(GoldenQuery(**{"id": "", **checked, "expected": expected, "absent": absent}))
-
-
-def with_id(query: GoldenQuery) -> GoldenQuery:
-    """Return the query with an id; a missing id is derived from the question."""
-    if query.id:
-        return query
-    return replace(query, id=f"q-{_digest(query, 'query', 'top_k', 'filters')[:12]}")
+    query = GoldenQuery(**{"id": "", **checked, "expected": expected, "absent": absent})
+    # A missing id is derived from the question.
+    made = f"q-{_digest(query, 'query', 'top_k', 'filters')[:12]}"
+    return replace(query, id=query.id or made)
 
 
 def question_digest(query: GoldenQuery) -> str:
@@ -216,21 +211,13 @@ def _fields(query: GoldenQuery) -> dict[str, Any]:
         fields["phrases"] = list(query.phrases)
     if query.top_k != GOLDEN_TOP_K:
         fields["top_k"] = query.top_k
-    given, documents = query.filters, query.filters.documents
+    given = {**asdict(query.filters), "where": _where(query.filters)}
     filters = {
-        "language": given.language,
-        "version": given.version,
-        "tags": list(given.tags) or None,
-        "documents": None if documents is None else list(documents),
-        "chapter": given.chapter,
-        "section": given.section,
-        "kinds": list(given.kinds) or None,
-        "source": given.source,
-        "where": _where(given) or None,
+        name: list(given[name]) if isinstance(given[name], tuple) else given[name]
+        for name in _FILTER_CHECKS
+        if given[name] or (name == "documents" and given[name] is not None)
     }
-    if chosen := {name: value for name, value in filters.items() if value is not None}:
-        fields["filters"] = chosen
-    return fields
+    return {**fields, "filters": filters} if filters else fields
 
 
 def _where(filters: Filters) -> list[str]:
@@ -282,7 +269,6 @@ def _check_count(value: Values) -> Values:
 
 
 def _check_document(value: Any) -> str:
-    """Return a reference to a document: its number, doc id or name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(_check_integer(0, MAX_INTEGER, value))
     return _check_text(MAX_NAME_LENGTH, value)
@@ -338,7 +324,6 @@ def _check_answer(value: Any) -> str:
 
 
 def _check_where(value: Any) -> tuple[Condition, ...]:
-    """Return conditions on metadata, which are written as on the command line."""
     texts = _check_list(partial(_check_text, MAX_NAME_LENGTH), value)
     return read_conditions(parse_comparisons(texts))
 
@@ -426,7 +411,6 @@ def parse_yaml(text: str) -> list[Item | Refused]:
 
 
 def _compose(text: str) -> Any:
-    """Return the root node of a YAML text, None if it is empty."""
     # Imported lazily: few programs read golden queries.
     import yaml
 

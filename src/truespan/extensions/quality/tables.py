@@ -59,24 +59,7 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
     """Return old and new for each metric, the queries that changed most, and the verdict."""
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p")
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
-    table = _table([heads, *comparison_rows(comparison)])
-    lines = [f"{names}: {describe_changes(comparison)}", "", table]
-    ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
-    moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:MOVERS]
-    if moved:
-        moved.sort(key=lambda change: (change.difference, change.id))
-        movers = [
-            (one_line(f"{change.id} {change.query}", QUERY_WIDTH), format_change(change.difference))
-            for change in moved
-        ]
-        lines.append(_table([("changed most", "nDCG or RR"), *movers]))
-    lines += verdict_lines(verdict) if verdict else []
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return a row for each metric: label, old, new, changed queries and p-values."""
-    return [
+    rows = [
         (
             LABELS[metric.name],
             format_number(metric.old),
@@ -87,6 +70,21 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         )
         for metric in comparison.metrics
     ]
+    table = _table([heads, *rows])
+    lines = [f"{names}: {describe_changes(comparison)}", "", table]
+    ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
+    moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:MOVERS]
+    if moved:
+        moved.sort(key=lambda change: (change.difference, change.id))
+        movers = [
+            (one_line(f"{change.id} {change.query}", QUERY_WIDTH), format_change(change.difference))
+            for change in moved
+        ]
+        lines.append(_table([("changed most", "nDCG or RR"), *movers]))
+    if verdict is not None:
+        lines.append("The gate holds." if verdict.passed else "The gate does not hold:")
+        lines += [f"- {one_line(reason.message)}" for reason in verdict.reasons]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def modes_table(
@@ -100,9 +98,9 @@ def modes_table(
     """Return a column for each mode, and the p-value of every pair of modes."""
     lines = [f"{one_line(title)}: {describe_counts(evaluations[0].totals)}", ""]
     if per_query:
-        head = ("query, nDCG or RR", *modes)
-        lines.append(_table([head, *query_rows(evaluations, QUERY_WIDTH)]))
-    lines.append(_table([mean_heads(modes), *mean_rows(evaluations, comparisons)]).rstrip("\n"))
+        lines.append(_table([("query, nDCG or RR", *modes), *_query_rows(evaluations)]))
+    heads = ("metric", *modes, *(f"p {old}/{new}" for old, new in combinations(modes, 2)))
+    lines.append(_table([heads, *_mean_rows(evaluations, comparisons)]).rstrip("\n"))
     for mode, evaluation in zip(modes, evaluations, strict=True):
         if failed := evaluation.totals.failed:
             lines.append(f"{failed} queries failed in the mode {mode}.")
@@ -111,15 +109,9 @@ def modes_table(
     return "\n".join(lines) + "\n"
 
 
-def mean_heads(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the heads of the columns of `mean_rows` for evaluations with these names."""
-    return ("metric", *names, *(f"p {old}/{new}" for old, new in combinations(names, 2)))
-
-
-def mean_rows(
+def _mean_rows(
     evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]
 ) -> list[tuple[str, ...]]:
-    """Return a row for each metric: its label, its mean in each evaluation, and p by pair."""
     rows = []
     for name in NAMES:
         means = [getattr(evaluation.totals.metrics, name) for evaluation in evaluations]
@@ -133,17 +125,14 @@ def mean_rows(
     return rows
 
 
-def query_rows(
-    evaluations: Sequence[Evaluation], width: int | None = None
-) -> list[tuple[str, ...]]:
-    """Return a row for each query: the question, and its leading figure in each evaluation."""
+def _query_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, ...]]:
     rows = []
     for results in zip(*(evaluation.results for evaluation in evaluations), strict=True):
         figures = [
             result.error or (format_number(leading(result.metrics)) if result.judged else "-")
             for result in results
         ]
-        rows.append((one_line(f"{results[0].id} {results[0].query}", width), *figures))
+        rows.append((one_line(f"{results[0].id} {results[0].query}", QUERY_WIDTH), *figures))
     return rows
 
 
@@ -189,12 +178,6 @@ def calibration_lines(calibration: Curve) -> list[str]:
         high = "none" if proposal.high is None else f"{proposal.high:.4f}"
         lines.append(f"Floor {proposal.floor:.4f}, low {proposal.low:.4f}, high {high}.")
     return [*lines, *(note.message for note in calibration.notes)]
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """Return the verdict with all reasons against it."""
-    first = "The gate holds." if verdict.passed else "The gate does not hold:"
-    return [first, *(f"- {one_line(reason.message)}" for reason in verdict.reasons)]
 
 
 def describe_counts(totals: Totals) -> str:

@@ -323,7 +323,6 @@ class WorldEvaluation(WorldPart, frozen=True):
     def _select(
         self, generation: int | None, domain: str | None, without: Sequence[RankPart | str]
     ) -> WorldEvaluation:
-        """Return the evaluation of a generation or a domain, without parts of the ranking."""
         if generation is not None and domain is not None:
             raise InvalidArgument("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
@@ -515,7 +514,6 @@ class WorldEvaluation(WorldPart, frozen=True):
         return {document.number: document for document in documents if document.active is not None}
 
     def _unrelated(self, scope: Scope, golden: Sequence[GoldenQuery]) -> Unrelated | None:
-        """Return how passages of documents that no query expects score, from stored vectors."""
         store, documents = self._access.components.store, self._active_documents(scope)
         names = DocumentNames(documents.values())
         embedded = (

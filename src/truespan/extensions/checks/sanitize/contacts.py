@@ -152,7 +152,6 @@ def _is_v4(view: str, start: int, end: int) -> bool:
 
 
 def _is_v6(value: str) -> bool:
-    """Return whether a value is an address and not a scope in a program, a time or a ratio."""
     try:
         address = ipaddress.IPv6Address(value)
     except ValueError:

@@ -216,7 +216,6 @@ class _Checker(Struct):
         )
 
     def _around(self, text: str, number: Number) -> list[str]:
-        """Return the stems next to a number, on both sides."""
         before = self.vocabulary.stems(text[max(0, number.start - 120) : number.start])[-NEARBY:]
         return before + self.vocabulary.stems(text[number.end : number.end + 120])[:NEARBY]
 
@@ -305,7 +304,6 @@ class _Checker(Struct):
     def _explain_words(
         self, text: str, missing: Sequence[str], unknown: list[str]
     ) -> list[SupportReason]:
-        """Return the reasons for missing words, and add the words to `unknown`."""
         stem, lost = stem_function(self.vocabulary.language, whole=True), frozenset(missing)
         unknown += [word for word in words(text) if stem(word) in lost]
         reasons = [SupportReason.WORDS_NOT_FOUND]
@@ -329,7 +327,6 @@ class _Checker(Struct):
     def _lost_numbers(
         self, text: str, pool: Sequence[_Passage], related: dict[str, list[str]]
     ) -> list[str]:
-        """Return the numbers of a sentence that no passage has near the same words."""
         lost: list[str] = []
         claim = Claim(self.vocabulary.labels(text))
         for number in find_numbers(text, self.vocabulary.language):
@@ -423,13 +420,11 @@ def _support(
 
 
 def _blank_verified(text: str, quoted: bytes) -> str:
-    """Return the text with spaces in place of verified quotes."""
     pairs = zip(text, quoted, strict=True)
     return "".join(" " if kind == _VERIFIED[0] else char for char, kind in pairs)
 
 
 def _misquoted(text: str, quoted: bytes) -> list[str]:
-    """Return the unverified quotes of several words."""
     quotes = (
         text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
         for found in _FAILED_RUN.finditer(quoted)
@@ -438,7 +433,6 @@ def _misquoted(text: str, quoted: bytes) -> list[str]:
 
 
 def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
-    """Return the length of the longest run of missing words."""
     lost, longest, run = frozenset(missing), 0, 0
     for stem in stems:
         run = run + 1 if stem in lost else 0
@@ -462,7 +456,6 @@ def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def _initials(text: str) -> frozenset[str]:
-    """Return the initials of names of several words, which an answer may use."""
     runs = re.findall(
         r"(?<![\w’'-])(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*",
         text,
@@ -476,7 +469,6 @@ def _fits(cell: Cell | None, claim: Claim) -> bool:
 
 
 def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, list[Cell]]:
-    """Return the cells of words that occur only in the body of a table."""
     found: dict[str, list[Cell]] = {}
     elsewhere = set(map(fold_name, _NAME_WORD.findall(heading)))
     for word in _NAME_WORD.finditer(text) if tables.starts else ():

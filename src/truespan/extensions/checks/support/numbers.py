@@ -461,7 +461,6 @@ def _spelled(
 
 
 def _month_beside(text: str, tokens: Sequence[re.Match[str]], place: int) -> int | None:
-    """Return the month beside a day, as in "12 March" or "March 12"."""
     for step in (1, 2, -1, -2):
         other = tokens[place + step] if 0 <= place + step < len(tokens) else None
         if other is None or not other["word"]:
