@@ -34,16 +34,11 @@ from truespan.types.token import KEPT_SECONDS, TokenRecord
 from truespan.types.trust import FailureKind, VerificationFailure
 
 HOSTILE = (
-    "'; DROP TABLE chunks; --",
-    '"; DELETE FROM worlds; --',
-    "x' OR '1'='1",
-    "%s %(name)s %% $1 ?1 :name {0}",
-    "\\'; SELECT pg_sleep(9); --",
-    "$$; DROP SCHEMA truespan CASCADE; $$",
-    "a'||(SELECT name FROM worlds LIMIT 1)||'b",
-    "') UNION SELECT text FROM texts --",
-    "\u2019 ʼ ； \u202e -- \\x27 \t\n",
-)
+    "'; DROP TABLE chunks; --", '"; DELETE FROM worlds; --', "x' OR '1'='1",
+    "%s %(name)s %% $1 ?1 :name {0}", "\\'; SELECT pg_sleep(9); --",
+    "$$; DROP SCHEMA truespan CASCADE; $$", "a'||(SELECT name FROM worlds LIMIT 1)||'b",
+    "') UNION SELECT text FROM texts --", "\u2019 ʼ ； \u202e -- \\x27 \t\n",
+)  # fmt: skip
 """Text that would have an effect if it were executed as a statement."""
 
 

@@ -37,11 +37,9 @@ PASSAGES = [
     "The cathedral's western towers were finished two centuries after its choir.",
 ]
 QUESTIONS = [
-    "Who found the first antibiotic?",
-    "Why does the sea rise and fall?",
-    "How do I thicken a sauce?",
-    "When was the church completed?",
-]
+    "Who found the first antibiotic?", "Why does the sea rise and fall?",
+    "How do I thicken a sauce?", "When was the church completed?",
+]  # fmt: skip
 TEXTS = [
     *PASSAGES,
     "",

@@ -231,12 +231,9 @@ def test_the_client_library_has_no_error_that_is_not_looked_at():
     }
 
     assert classes == {
-        "QdrantException",
-        "ResourceExhaustedResponse",
-        "ApiException",
-        "UnexpectedResponse",
+        "QdrantException", "ResourceExhaustedResponse", "ApiException", "UnexpectedResponse",
         "ResponseHandlingException",
-    }
+    }  # fmt: skip
 
 
 def test_what_nobody_foresaw_is_a_refusal_that_quotes_nothing():

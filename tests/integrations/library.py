@@ -18,31 +18,11 @@ from truespan.errors import ProviderUnavailable
 
 QUESTION = "who had the spare key"
 CITED = {
-    "chunk_id",
-    "chunk_type",
-    "source_url",
-    "address",
-    "path",
-    "language",
-    "version",
-    "tags",
-    "metadata",
-    "document",
-    "source",
-    "title",
-    "chapter",
-    "section",
-    "page",
-    "location",
-    "first_sid",
-    "last_sid",
-    "score",
-    "world",
-    "generation",
-    "text_hash",
-    "best_sentence",
+    "chunk_id", "chunk_type", "source_url", "address", "path", "language", "version", "tags",
+    "metadata", "document", "source", "title", "chapter", "section", "page", "location",
+    "first_sid", "last_sid", "score", "world", "generation", "text_hash", "best_sentence",
     "other_places",
-}
+}  # fmt: skip
 _CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{0} had the key.\n"
 
 

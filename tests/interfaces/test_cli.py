@@ -231,9 +231,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
         *(
-            "truespan.parsing",
-            "truespan.ingest",
-            "truespan.extensions.checks.sanitize",
+            "truespan.parsing", "truespan.ingest", "truespan.extensions.checks.sanitize",
             "truespan.maintenance",
         ),
         *(
@@ -244,7 +242,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         *("truespan.extensions.cluster.qdrant", "truespan.files.backup", "truespan.cli.documents"),
         *("truespan.retrieval.rerank", "truespan.engine.reader", "truespan.answers"),
         *("asyncio", "email", "http", "concurrent", "secrets", "base64", "urllib.request"),
-    )
+    )  # fmt: skip
     # With Python 3.11; fewer with later versions.
     # The environment may add one or two. Choosing the sentences that are printed takes more.
     for options, most_own, most in ((["--json"], 127, 310), ([], 136, 327)):
@@ -273,15 +271,11 @@ def test_unchanged_folder_needs_no_model_and_no_process(
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "py3langid", "sentencex", "qdrant_edge"),
         *(
-            "rich",
-            "ssl",
-            "asyncio",
-            "truespan.engine.generations",
-            "truespan.engine.doctor",
+            "rich", "ssl", "asyncio", "truespan.engine.generations", "truespan.engine.doctor",
             "truespan.engine.reader",
         ),
         *("truespan.evaluation", "truespan.retrieval.fused", "truespan.extensions.cluster.qdrant"),
-    )
+    )  # fmt: skip
     script = (
         "import sys; from truespan.cli import run; starts = []; "
         "sys.addaudithook(lambda event, _: starts.append(event) "

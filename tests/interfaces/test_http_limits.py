@@ -176,16 +176,10 @@ def test_a_query_string_is_not_read_without_end(lib: LibraryFixture) -> None:
         form({"title": "a"}).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + form({"title": "b"}),
     ],
     ids=[
-        "no file",
-        "unknown field",
-        "many files",
-        "many fields",
-        "long field",
-        "cut short",
-        "end cut off",
-        "twice",
+        "no file", "unknown field", "many files", "many fields", "long field", "cut short",
+        "end cut off", "twice",
     ],
-)
+)  # fmt: skip
 def test_malformed_form_is_refused_and_leaves_nothing(lib: LibraryFixture, body: bytes) -> None:
     with serve_library(lib.library) as client:
         response = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)

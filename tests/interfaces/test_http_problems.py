@@ -253,12 +253,10 @@ def test_advice_over_http_names_calls_instead_of_commands(failing: FailingServer
     said = [
         failing.client.json("GET", path).content
         for path in (
-            "/v1/worlds/nowhere",
-            "/v1/worlds/w/documents/9",
-            "/v1/worlds/w/jobs/x",
+            "/v1/worlds/nowhere", "/v1/worlds/w/documents/9", "/v1/worlds/w/jobs/x",
             "/v1/worlds/w/readers/ann/position",
         )
-    ]
+    ]  # fmt: skip
     assert [problem["advice"] for problem in said if "truespan" in problem["advice"]] == []
     assert "GET /v1/worlds lists the worlds" in said[0]["advice"]
     by_code = {kind.code: kind for kind in kinds()}

@@ -37,13 +37,9 @@ PROGRAMS = ROOT / ".venv" / "npm" / "node_modules" / ".bin"
 QUESTION = "Who had the key to the tower?"
 
 OF_ANY_SERVER = (
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "resources-list",
-    "server-sse-multiple-streams",
+    "server-initialize", "ping", "tools-list", "resources-list", "server-sse-multiple-streams",
     "dns-rebinding-protection",
-)
+)  # fmt: skip
 WITH_TOOLS_OF_THE_SUITE = (
     "tools-call-simple-text",
     "tools-call-error",

@@ -227,28 +227,20 @@ def test_reader_resources_stop_at_the_position(ann: Session, opened: truespan.Li
 @pytest.mark.parametrize(
     "address",
     [
-        "truespan://documents/other.md",
-        "truespan://documents/other.md/sentences/0-0",
-        "truespan://documents/2",
-        "truespan://documents/lamp.md/sentences/9-9",
+        "truespan://documents/other.md", "truespan://documents/other.md/sentences/0-0",
+        "truespan://documents/2", "truespan://documents/lamp.md/sentences/9-9",
         "truespan://documents/lamp.md/sentences/8-9",
         "truespan://documents/lamp.md/sentences/0-999",
         "truespan://documents/lamp.md/sentences/3-2",
         "truespan://documents/lamp.md/sentences/-1-2",
         "truespan://documents/lamp.md/sentences/0-9999999999",
         "truespan://documents/lamp.md/sentences/0-99999999999",
-        "truespan://documents/lamp.md/sentences/",
-        "truespan://documents/lamp.md/sentences/٣-٣",
-        "truespan://documents/lamp.md/",
-        "truespan://documents/lamp.md?sid=9",
-        "truespan://documents/lamp.md%00",
-        "truespan://documents/..%2Flamp.md",
-        "truespan://documents/",
-        "truespan://beside/other.md",
-        "file:///etc/passwd",
-        "",
+        "truespan://documents/lamp.md/sentences/", "truespan://documents/lamp.md/sentences/٣-٣",
+        "truespan://documents/lamp.md/", "truespan://documents/lamp.md?sid=9",
+        "truespan://documents/lamp.md%00", "truespan://documents/..%2Flamp.md",
+        "truespan://documents/", "truespan://beside/other.md", "file:///etc/passwd", "",
     ],
-)
+)  # fmt: skip
 def test_unread_resources_are_reported_as_absent(ann: Session, address: str) -> None:
     assert refusal_of(ann, address) == refusal_of(ann, "truespan://documents/nowhere")
 

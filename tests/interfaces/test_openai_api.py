@@ -184,11 +184,8 @@ def test_models_are_worlds_and_readers_of_the_caller(tmp_path: Path) -> None:
     ]
     assert (by_mail.status, other.status) == (200, 403)
     assert [allowed.status, refused.status, no_token.status, embedding.status] == [
-        200,
-        403,
-        401,
-        403,
-    ]
+        200, 403, 401, 403,
+    ]  # fmt: skip
     assert no_token.content["error"]["code"] == "unauthorized"
 
 

@@ -87,16 +87,10 @@ OTHER_MARKS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("soft hyphens", lambda text: text.replace("lamp", "la\u00admp")),
 )
 QUOTED = [
-    "Chapter One",
-    '"Who\'s there?" she said - softly.',
-    "Nobody answered...",
-    "* * *",
-    'He said "fire" and left - at last.',
-    "It was the lamp's fifth night.",
-    "No.",
-    "She didn't know.",
-    "No.",
-]
+    "Chapter One", '"Who\'s there?" she said - softly.', "Nobody answered...", "* * *",
+    'He said "fire" and left - at last.', "It was the lamp's fifth night.", "No.",
+    "She didn't know.", "No.",
+]  # fmt: skip
 
 
 @proves("reading.re-anchored")

@@ -41,13 +41,10 @@ NAMES = ("Anna", "Bertil", "Carla", "Dorian", "Edda", "Falk")
 THINGS = ("lamp", "boat", "letter", "harbour", "key", "ring")
 DEEDS = ("found", "hid", "took", "painted", "sold", "dropped")
 QUESTIONS = (
-    "Who {deed} the {thing}?",
-    "Where did {name} go with the {thing} and the {other}?",
-    "And why did he do that?",
-    "And then?",
-    "What about the {thing}?",
+    "Who {deed} the {thing}?", "Where did {name} go with the {thing} and the {other}?",
+    "And why did he do that?", "And then?", "What about the {thing}?",
     "Did she tell {name} of it?",
-)
+)  # fmt: skip
 _IDS = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b|(?<=\"record\": \")[0-9a-f]{12}"
 )

@@ -30,11 +30,9 @@ ENDS = (
     "Die Wärterin war die Diebin, und ihr Bruder versenkte das Schiff. " * 12,
 )
 QUESTIONS = (
-    "Who lit the lamp in the lighthouse every evening?",
-    "Кто потерял ключ от подвала?",
-    "Wer hat den Schlüssel zum Keller verloren?",
-    "lamp",
-)
+    "Who lit the lamp in the lighthouse every evening?", "Кто потерял ключ от подвала?",
+    "Wer hat den Schlüssel zum Keller verloren?", "lamp",
+)  # fmt: skip
 POSITIONS = (0, 2, 4)
 
 

@@ -28,13 +28,8 @@ from truespan.wire.serialize import to_json
 LONG = "which garden, lamp, key, boat, night, clock, wood, lake, town and hill"
 """A query of enough words for feedback."""
 QUERIES = (
-    "who lit the lamp?",
-    "the night of the harbour",
-    "zebra",
-    "the the the",
-    "harbuor lmap",
-    LONG,
-)
+    "who lit the lamp?", "the night of the harbour", "zebra", "the the the", "harbuor lmap", LONG,
+)  # fmt: skip
 
 
 def without_time(answer: object) -> str:

@@ -123,11 +123,8 @@ def test_separate_mode_keeps_previous_sentences_beside_a_chunk():
         range(8, 10),
     ]
     assert beside == [
-        "",
-        "Sentence 1 ends. Sentence 2 ends.",
-        "",
-        "Sentence 1 ends. Sentence 2 ends.",
-    ]
+        "", "Sentence 1 ends. Sentence 2 ends.", "", "Sentence 1 ends. Sentence 2 ends.",
+    ]  # fmt: skip
 
 
 def _sids(doc: Document, span: Span) -> range:

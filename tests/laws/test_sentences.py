@@ -62,11 +62,8 @@ def test_sentences_end_where_a_reader_would_say():
     doc = document('Dr. Smith went\nhome. "Stop!" said he. Why?\n\nA new paragraph')
 
     assert texts_of(doc.canonical) == [
-        "Dr. Smith went\nhome.",
-        '"Stop!" said he.',
-        "Why?",
-        "A new paragraph",
-    ]
+        "Dr. Smith went\nhome.", '"Stop!" said he.', "Why?", "A new paragraph",
+    ]  # fmt: skip
 
 
 def test_a_long_document_keeps_its_offsets():

@@ -153,16 +153,8 @@ def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Documen
 
 
 _SHORT = [
-    "Lamp.",
-    "Oil burns.",
-    "He went on!",
-    "Why?",
-    "a | b.",
-    "x |",
-    "| y",
-    "Wick",
-    "漢字。文です。",
-]
+    "Lamp.", "Oil burns.", "He went on!", "Why?", "a | b.", "x |", "| y", "Wick", "漢字。文です。",
+]  # fmt: skip
 _SENTENCES = st.sampled_from([*_SHORT, "It is, of course, a longer sentence of words."])
 _CELLS = st.sampled_from(["oil", "3 EUR", "None. At all.", "", "a b c", "x" * 30])
 _CODE = st.sampled_from(["ls | wc", "x = y | z", "", "    return", "if a:"])

@@ -57,11 +57,8 @@ def test_columns_with_one_value_are_hidden(visits: Callable[..., Visit], office:
     visit = enter(visits, office)
     heads = visit.find("#shelf thead th")
     assert [text for text in heads.all_inner_texts() if text] == [
-        "Document",
-        "Characters",
-        "Passages",
-        "Actions",
-    ]
+        "Document", "Characters", "Passages", "Actions",
+    ]  # fmt: skip
     narrow = enter(visits, office, width=880)
     expect(narrow.find("#shelf thead")).to_be_hidden()
 

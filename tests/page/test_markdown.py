@@ -58,45 +58,23 @@ PLAIN = (
     ("", ""),
 )
 HOSTILE = (
-    "<script>document.title='taken'</script>",
-    "<img src=x onerror=\"document.title='taken'\">",
-    "![a](https://example.org/pixel.png)",
-    "![a](x) [b](javascript:document.title='taken')",
+    "<script>document.title='taken'</script>", "<img src=x onerror=\"document.title='taken'\">",
+    "![a](https://example.org/pixel.png)", "![a](x) [b](javascript:document.title='taken')",
     "[a](JaVaScRiPt:alert(1)) [b](data:text/html,<script>) [c](vbscript:x)",
     "[d](//example.org) [e](/v1/me)",
     "[a](java\tscript:alert(1)) [b](&#106;avascript:alert(1)) [c]( javascript:alert(1) )",
-    "[bank](https://bank.example@evil.example/)",
-    '[a](https://example.org" onclick="alert(1))',
+    "[bank](https://bank.example@evil.example/)", '[a](https://example.org" onclick="alert(1))',
     '[a](https://example.org "x" onmouseover="alert(1)")',
     "[<img src=x onerror=alert(1)>](https://example.org)",
     '<https://example.org/onerror="><script>alert(1)</script>',
     "| <script>a</script> | b |\n|---|---|\n| <svg onload=alert(1)> | x |",
-    "```html\n</code></pre><script>alert(1)</script>\n```",
-    "`</code><script>alert(1)</script>`",
+    "```html\n</code></pre><script>alert(1)</script>\n```", "`</code><script>alert(1)</script>`",
     "- <iframe src=javascript:alert(1)>\n  > <style>*{display:none}</style>",
-)
+)  # fmt: skip
 LONG = (
-    "[",
-    "![](",
-    "*",
-    "**a ",
-    "_a*",
-    "`",
-    "` `` ",
-    "> ",
-    "- ",
-    "  - ",
-    "|",
-    "a|\n-|\n",
-    "#",
-    "<https://",
-    "\\",
-    "~~",
-    "1. ",
-    "[a](b(",
-    "\n",
-    "***a*b**",
-)
+    "[", "![](", "*", "**a ", "_a*", "`", "` `` ", "> ", "- ", "  - ", "|", "a|\n-|\n", "#",
+    "<https://", "\\", "~~", "1. ", "[a](b(", "\n", "***a*b**",
+)  # fmt: skip
 """Pieces whose repetition makes naive parsers slow or deep."""
 CHECK = """async (text) => {
     const { markdown } = await import('/page/common/markdown.js');
@@ -142,43 +120,13 @@ LINES = (
 )
 """Paragraphs, and whether their line breaks are significant."""
 TAGS = {
-    "p",
-    "em",
-    "strong",
-    "s",
-    "code",
-    "pre",
-    "h4",
-    "h5",
-    "h6",
-    "ul",
-    "ol",
-    "li",
-    "blockquote",
-    "hr",
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "a",
-    "small",
-    "div",
-}
+    "p", "em", "strong", "s", "code", "pre", "h4", "h5", "h6", "ul", "ol", "li", "blockquote",
+    "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "small", "div",
+}  # fmt: skip
 NAMES = {
-    "href",
-    "title",
-    "rel",
-    "target",
-    "referrerpolicy",
-    "class",
-    "scope",
-    "start",
-    "tabindex",
-    "role",
-    "aria-label",
-}
+    "href", "title", "rel", "target", "referrerpolicy", "class", "scope", "start", "tabindex",
+    "role", "aria-label",
+}  # fmt: skip
 
 
 def test_markdown_of_an_answer_creates_own_elements_only(visit: Visit) -> None:

@@ -24,15 +24,9 @@ from truespan.types.request import Mode
 from truespan.types.text import SentencePlace, is_exact
 
 TOPICS = (
-    "apples (score 0.900000)",
-    "bridges",
-    "candles",
-    "dragons",
-    "engines",
-    "ferries",
-    "gardens",
+    "apples (score 0.900000)", "bridges", "candles", "dragons", "engines", "ferries", "gardens",
     "harbours",
-)
+)  # fmt: skip
 DECK = pptx(*(title(f"About {topic}") + shape(f"We sell {topic} here.") for topic in TOPICS))
 PDF = make_pdf([Page(column([f"This page tells of {topic} alone."])) for topic in TOPICS])
 BOOK = xlsx(

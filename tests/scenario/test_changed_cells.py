@@ -260,15 +260,8 @@ def listing(info: ConversationInfo) -> dict[str, Any]:
 
 
 VOLATILE = {
-    "processing_time_ms",
-    "record",
-    "score",
-    "similarity",
-    "fused",
-    "bm25",
-    "funnel",
-    "current",
-}
+    "processing_time_ms", "record", "score", "similarity", "fused", "bm25", "funnel", "current",
+}  # fmt: skip
 """Fields that depend on the time or on other results."""
 CHUNKS = ("passages", "retrieved_chunks", "retrieved_chunks_metadata")
 

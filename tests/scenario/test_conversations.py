@@ -37,12 +37,10 @@ AHAB = "Captain Ahab lost a leg to the whale of Nantucket. He left the harbour i
 COOK = "The cook of the inn baked bread for the guests of the harbour in the morning."
 FOLLOWING = "And who lost a leg to the whale of Nantucket in winter?"
 BOOK = (
-    "Ann lit the lamp in the hut.",
-    "Bob saw the lamp from the boat.",
-    "Carl stole the lamp at night.",
-    "Dora found Carl in the harbour.",
+    "Ann lit the lamp in the hut.", "Bob saw the lamp from the boat.",
+    "Carl stole the lamp at night.", "Dora found Carl in the harbour.",
     "Carl gave the lamp to Dora.",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -59,13 +59,10 @@ def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random)
 @pytest.mark.parametrize(
     "kind",
     [
-        Finding.MISSING_POINT,
-        Finding.STALE_POINT,
-        Finding.CHANGED_VECTOR,
-        Finding.ORPHAN_POINT,
+        Finding.MISSING_POINT, Finding.STALE_POINT, Finding.CHANGED_VECTOR, Finding.ORPHAN_POINT,
         Finding.DAMAGED_TEXT,
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("seed", range(in_test_or_prove(3, 12)))
 def test_each_damage_is_repaired_without_a_provider(
     lib: LibraryFixture, kind: Finding, seed: int

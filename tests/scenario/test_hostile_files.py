@@ -19,11 +19,9 @@ from truespan.types.text import Loaded
 CANARY = "canary-of-a-file-that-nobody-may-read"
 FAMILIES = sorted({name.partition("-")[0] for name in HOSTILE})
 MAY_BE_TOO_COSTLY = {
-    "epub-one-chapter-under-many-names",
-    "pdf-forms-that-double",
-    "pdf-stream-packed-very-often",
+    "epub-one-chapter-under-many-names", "pdf-forms-that-double", "pdf-stream-packed-very-often",
     "pdf-stream-that-explodes",
-}
+}  # fmt: skip
 """What no reader can be quick about. Anything else that runs into a limit is a weakness of ours."""
 
 
@@ -139,16 +137,11 @@ def test_no_hostile_file_crashes_hangs_writes_or_connects(taker: Taker, field: F
 @pytest.mark.parametrize(
     "name",
     [
-        "archive-flat-bomb",
-        "archive-many-bombs",
-        "archive-overlapping",
-        "archive-very-many-members",
-        "archive-twice-the-same-name",
-        "escape-parent",
-        "escape-absolute",
-        "escape-nul",
+        "archive-flat-bomb", "archive-many-bombs", "archive-overlapping",
+        "archive-very-many-members", "archive-twice-the-same-name", "escape-parent",
+        "escape-absolute", "escape-nul",
     ],
-)
+)  # fmt: skip
 def test_an_archive_beyond_its_limits_is_refused(taker: Taker, kind: str, name: str):
     end = taker.take(f"{kind}-{name}")
 

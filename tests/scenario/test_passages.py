@@ -34,21 +34,13 @@ At noon the boat was gone. Its rope was cut with a knife. The porter ran to the 
 the seventh hook empty. Only dust was left there. Then somebody laughed behind the door.
 """
 SENTENCES = [
-    "One: The quay",
-    "Fog lay on the river.",
-    "The porter swept the long quay.",
-    "A brass key hung on the seventh hook.",
-    "Nobody\nhad touched it for years.",
-    "The clock above it struck nine.",
-    "Rain came in from the west.",
-    "Two: The boat",
-    "At noon the boat was gone.",
-    "Its rope was cut with a knife.",
-    "The porter ran to the office.",
-    "He found\nthe seventh hook empty.",
-    "Only dust was left there.",
-    "Then somebody laughed behind the door.",
-]
+    "One: The quay", "Fog lay on the river.", "The porter swept the long quay.",
+    "A brass key hung on the seventh hook.", "Nobody\nhad touched it for years.",
+    "The clock above it struck nine.", "Rain came in from the west.", "Two: The boat",
+    "At noon the boat was gone.", "Its rope was cut with a knife.",
+    "The porter ran to the office.", "He found\nthe seventh hook empty.",
+    "Only dust was left there.", "Then somebody laughed behind the door.",
+]  # fmt: skip
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NEIGHBOURS: dict[str, Any] = {"neighbours": 10}
 BEST_SENTENCES: dict[str, Any] = {"granularity": "sentence"}

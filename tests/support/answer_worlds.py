@@ -153,15 +153,9 @@ class Study:
 
 
 _RULES = {
-    "distance",
-    "calibrated",
-    "min_evidence",
-    "support_floor",
-    "log_queries",
-    "usage_days",
-    "usage_records",
-    "decision",
-}
+    "distance", "calibrated", "min_evidence", "support_floor", "log_queries", "usage_days",
+    "usage_records", "decision",
+}  # fmt: skip
 
 
 def study(

@@ -17,13 +17,10 @@ from truespan.types.request import Mode
 from truespan.wire.serialize import to_json
 
 QUERIES = (
-    "who lit the lamp?",
-    "zebra payroll",
-    "the harbor night",
-    "lampp in the harbuor",
+    "who lit the lamp?", "zebra payroll", "the harbor night", "lampp in the harbuor",
     '"the lamp burned"',
     "which lamp burned at night in the harbour of ships, ropes, lawyers, zebras, payrolls",
-)
+)  # fmt: skip
 MODES = (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD)
 NAMES = ("lamp.txt", "night.md", "rope.txt", "pay.txt", "nothing.txt")
 MADE_UP = "00000000-0000-0000-0000-000000000000"

@@ -32,15 +32,11 @@ from threading import Lock
 from typing import Any
 
 MODULES = (
-    "tests.support.crash_process",
-    "tests.support.crash_files",
-    "tests.support.worker_process",
-    "truespan.cli.app",
-    "truespan.extensions.server.serve_command",
-    "truespan.extensions.server.http.server",
-    "truespan.extensions.server.mcp.stdio",
+    "tests.support.crash_process", "tests.support.crash_files", "tests.support.worker_process",
+    "truespan.cli.app", "truespan.extensions.server.serve_command",
+    "truespan.extensions.server.http.server", "truespan.extensions.server.mcp.stdio",
     "truespan.wiring",
-)
+)  # fmt: skip
 _LENGTH = struct.Struct("!I")
 _STATUS = struct.Struct("!i")
 _ASKING = Lock()

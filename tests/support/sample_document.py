@@ -218,16 +218,14 @@ REVIEWED: tuple[Piece, ...] = (
     Change(
         (
             "The stores are counted on the first of each month",
-            " and once more before the autumn gales",
-            "; what is missing is ordered",
-            " from the mainland by pigeon",
-            " by the next boat.",
+            " and once more before the autumn gales", "; what is missing is ordered",
+            " from the mainland by pigeon", " by the next boat.",
         )
     ),
     Paragraph("Beside the door of the engine room hangs a plate of enamel."),
     Box("Mind thy fingers, apprentice: unguarded flywheel!"),
     Paragraph("It has been there for longer than the engine."),
-)
+)  # fmt: skip
 """What only a word processor can make."""
 
 _NOTE_MARK = re.compile(r"\[[0-9]\]|(?<=[a-z][.,])[0-9](?!\S)|(?<!\S)[0-9](?=[A-Z])")

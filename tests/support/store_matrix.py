@@ -15,37 +15,26 @@ from tests.support import worlds
 
 BOTH = frozenset(
     {
-        "tests.scenario.test_backup_columns",
-        "tests.scenario.test_ingest",
-        "tests.scenario.test_retrieve",
-        "tests.scenario.test_reading",
-        "tests.scenario.test_reanchoring",
-        "tests.scenario.test_generations",
-        "tests.scenario.test_query_cache",
-        "tests.scenario.test_verify_and_repair",
-        "tests.scenario.test_selection",
-        "tests.scenario.test_retrieval_status",
-        "tests.laws.test_audience_non_interference",
-        "tests.scenario.test_audience_carried",
-        "tests.interfaces.test_audience_twins",
-        "tests.unit.test_word_counts",
+        "tests.scenario.test_backup_columns", "tests.scenario.test_ingest",
+        "tests.scenario.test_retrieve", "tests.scenario.test_reading",
+        "tests.scenario.test_reanchoring", "tests.scenario.test_generations",
+        "tests.scenario.test_query_cache", "tests.scenario.test_verify_and_repair",
+        "tests.scenario.test_selection", "tests.scenario.test_retrieval_status",
+        "tests.laws.test_audience_non_interference", "tests.scenario.test_audience_carried",
+        "tests.interfaces.test_audience_twins", "tests.unit.test_word_counts",
         "tests.unit.test_jobs",
     }
-)
+)  # fmt: skip
 
 ONE = frozenset(
     {
-        "test_only_the_last_lines_and_jobs_are_kept",
-        "test_bytes_that_are_no_text_are_damage",
-        "test_looking_at_a_job_reads_one_job",
-        "test_wrong_tally_is_found_alone_and_recounted",
+        "test_only_the_last_lines_and_jobs_are_kept", "test_bytes_that_are_no_text_are_damage",
+        "test_looking_at_a_job_reads_one_job", "test_wrong_tally_is_found_alone_and_recounted",
         "test_a_point_that_somebody_claims_meanwhile_is_not_deleted",
         "test_a_revocation_is_seen_at_once_by_another_process",
-        "test_secret_is_in_no_file_record_log_or_error",
-        "test_a_restored_library_has_no_tokens",
+        "test_secret_is_in_no_file_record_log_or_error", "test_a_restored_library_has_no_tokens",
         "test_a_library_from_before_tokens_gets_them_with_its_next_opening",
-        "test_a_full_disk_keeps_nobody_from_asking_anew",
-        "test_redacted_values_reach_nothing",
+        "test_a_full_disk_keeps_nobody_from_asking_anew", "test_redacted_values_reach_nothing",
         "test_a_database_with_broken_references_is_a_problem",
         "test_database_with_broken_pages_is_a_problem",
         "test_copy_in_postgresql_and_back_has_the_same_audiences",
@@ -56,13 +45,12 @@ ONE = frozenset(
         "test_damaged_place_of_a_sentence_is_not_shown",
         "test_a_deleted_conversation_leaves_a_receipt_and_nothing_else",
         "test_a_damaged_turn_is_named_and_never_used",
-        "test_a_damaged_conversation_can_only_be_deleted",
-        "test_damaged_job_is_listed_as_failed",
+        "test_a_damaged_conversation_can_only_be_deleted", "test_damaged_job_is_listed_as_failed",
         "test_no_statement_reads_the_states_of_a_whole_world",
         "test_the_owners_of_a_few_paths_are_found_by_path",
         "test_whether_words_are_counted_is_looked_up_for_single_documents",
     }
-)
+)  # fmt: skip
 """Tests that speak to SQLite, or look into its file."""
 
 ONE_ROW = frozenset(

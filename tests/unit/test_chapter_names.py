@@ -11,32 +11,20 @@ from truespan.retrieval.reading.chapters import Chapter, find_chapter, list_chap
 from truespan.types.document import OutlineEntry
 
 FERRY = (
-    "The Glass Ferry",
-    "Foreword",
-    "Chapter One: The Afternoon Boat",
-    "Chapter Two: Hook Seven",
-    "Chapter Five: The Coat on the Peg",
-    "Chapter Twenty-Two",
-    "Epilogue",
-)
+    "The Glass Ferry", "Foreword", "Chapter One: The Afternoon Boat", "Chapter Two: Hook Seven",
+    "Chapter Five: The Coat on the Peg", "Chapter Twenty-Two", "Epilogue",
+)  # fmt: skip
 ROMAN = ("Preface", "I", "II. The Boat", "III", "IV", "V", "IX")
 PARTS = ("Part One", "1 The Sea", "2 The Land", "Part Two", "3 The Sky", "4. Five Winds")
 PLAIN = ("The Two Towers", "Cafe\u0301 au lait", "A Boat", "Boats", "1984", "I saw him")
 LETTERS = ("Letter 1", "Letter 2", "Letter 3")
 TWICE = ("Chapter 1", "Chapter 2", "Chapter 1")
 NESTED = (
-    "TRANSLATOR'S PREFACE",
-    "PART I. The Quay",
-    "PART I, CHAPTER I. THE LAMP",
-    "PART I, CHAPTER II. THE BOAT",
-    "PART I, CHAPTER III. THE STORM",
-    "PART II",
-    "PART II, CHAPTER I. THE STORM",
-    "PART II, CHAPTER II. THE BOAT AGAIN",
-    "PART II, CHAPTER III. THE INN, AND THE ROAD",
-    "PART II, CHAPTER IV. LIGHT",
-    "EPILOGUE",
-)
+    "TRANSLATOR'S PREFACE", "PART I. The Quay", "PART I, CHAPTER I. THE LAMP",
+    "PART I, CHAPTER II. THE BOAT", "PART I, CHAPTER III. THE STORM", "PART II",
+    "PART II, CHAPTER I. THE STORM", "PART II, CHAPTER II. THE BOAT AGAIN",
+    "PART II, CHAPTER III. THE INN, AND THE ROAD", "PART II, CHAPTER IV. LIGHT", "EPILOGUE",
+)  # fmt: skip
 IN_PARTS = (
     "The Title", "Part One", ("Part One", "Chapter 1"), ("Part One", "Chapter 2"),
     "Part Two", ("Part Two", "Chapter 3"), ("Part Two", "Chapter 4"), "Epilogue",

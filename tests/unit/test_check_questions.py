@@ -36,11 +36,8 @@ def test_check_questions_writes_records_with_digests(tmp_path: Path) -> None:
     assert main([*files, str(tmp_path / "good.txt")]) == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record["id"] for record in records] == [
-        "near-7-1-1",
-        "near-7-1-2",
-        "near-7-2-1",
-        "near-7-2-2",
-    ]
+        "near-7-1-1", "near-7-1-2", "near-7-2-1", "near-7-2-2",
+    ]  # fmt: skip
     [answer] = records[2]["answers"]
     assert PASSAGES[1][answer["start"] :].startswith(answer["text"])
     assert "\n" in answer["text"]

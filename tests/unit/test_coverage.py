@@ -24,11 +24,9 @@ from truespan.words.scoring import (
 from truespan.words.terms import place_words, stemmer_of, terms, words
 
 TEXTS = [
-    "The keeper lit the lamp at dusk.",
-    "The lamp burned all night.",
-    "A storm drove the ship ashore.",
-    "The keeper rowed out to the ship.",
-]
+    "The keeper lit the lamp at dusk.", "The lamp burned all night.",
+    "A storm drove the ship ashore.", "The keeper rowed out to the ship.",
+]  # fmt: skip
 
 
 def rarity(query: str, texts: list[str] = TEXTS, language: str = "en") -> WordRarity:

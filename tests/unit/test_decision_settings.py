@@ -42,13 +42,10 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 @each_row(
     "name",
     [
-        "threshold_low",
-        "threshold_high",
-        "short_query_threshold_low",
-        "short_query_threshold_high",
-        "min_similarity_for_hybrid",
+        "threshold_low", "threshold_high", "short_query_threshold_low",
+        "short_query_threshold_high", "min_similarity_for_hybrid",
     ],
-)
+)  # fmt: skip
 def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
@@ -57,13 +54,10 @@ def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: 
 @each_row(
     "name",
     [
-        "short_query_max_tokens",
-        "min_chunks_for_hybrid",
-        "min_total_context_chars",
-        "max_chunks",
-        "max_context_chars",
+        "short_query_max_tokens", "min_chunks_for_hybrid", "min_total_context_chars",
+        "max_chunks", "max_context_chars",
     ],
-)
+)  # fmt: skip
 def test_a_gate_or_limit_that_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 

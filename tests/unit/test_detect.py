@@ -121,21 +121,10 @@ def test_formats_with_pictures_are_known() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "a.docx",
-        "a.epub",
-        "a.pdf",
-        "a.html",
-        "a.htm",
-        "a.xhtml",
-        "a.ipynb",
-        "a.eml",
-        "a.mbox",
-        "a.pptx",
-        "a.odt",
-        "a.odp",
-        "a.rtf",
+        "a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.ipynb", "a.eml", "a.mbox",
+        "a.pptx", "a.odt", "a.odp", "a.rtf",
     ],
-)
+)  # fmt: skip
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)
 

@@ -118,19 +118,17 @@ def test_tab_stops_of_a_paragraph_are_no_tabs() -> None:
 @pytest.mark.parametrize(
     "wrapped",
     [
-        "<w:hyperlink>{}</w:hyperlink>",
-        "<w:smartTag w:element='City'>{}</w:smartTag>",
+        "<w:hyperlink>{}</w:hyperlink>", "<w:smartTag w:element='City'>{}</w:smartTag>",
         "<w:smartTag><w:smartTagPr><w:attr/></w:smartTagPr>{}</w:smartTag>",
         "<w:customXml w:element='x'><w:customXmlPr/>{}</w:customXml>",
         "<w:sdt><w:sdtPr><w:alias w:val='x'/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
         "<w:fldSimple w:instr=' AUTHOR '>{}</w:fldSimple>",
         "<w:ins w:id='1' w:author='x'>{}</w:ins>",
-        "<w:moveTo w:id='1' w:author='x'>{}</w:moveTo>",
-        "<w:bdo w:val='rtl'>{}</w:bdo>",
+        "<w:moveTo w:id='1' w:author='x'>{}</w:moveTo>", "<w:bdo w:val='rtl'>{}</w:bdo>",
         "<w:dir w:val='rtl'>{}</w:dir>",
         "<w:hyperlink><w:ins><w:smartTag>{}</w:smartTag></w:ins></w:hyperlink>",
     ],
-)
+)  # fmt: skip
 def test_docx_wrapped_runs_are_read_once(wrapped: str) -> None:
     assert texts(p(r("a ") + wrapped.format(r("b")) + r(" c"))) == ["a b c"]
 

@@ -35,11 +35,8 @@ def test_a_text_box_within_a_text_box_is_read_once() -> None:
     inner = text_box(p("inner"))
 
     assert texts(p(r("a") + text_box(p(r("outer") + inner))) + p("z")) == [
-        "a",
-        "outer",
-        "inner",
-        "z",
-    ]
+        "a", "outer", "inner", "z",
+    ]  # fmt: skip
 
 
 def test_what_only_the_fallback_can_show_is_read() -> None:

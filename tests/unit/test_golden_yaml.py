@@ -139,21 +139,13 @@ def test_unquoted_word_with_another_meaning_is_refused(word: str) -> None:
 @each_row(
     "text",
     [
-        "query: one\n",
-        "- query: one\n---\n- query: two\n",
-        "  - query: one\n",
-        "- - query: one\n",
-        "- one\n",
-        "-\n",
-        "[]\n",
-        "- query: one\n expected: []\n",
-        "- expected:\n    - a\n  - b\n",
-        "- expected:\n    - a: 1\n",
-        "- filters:\n    tags:\n      inner:\n        deep:\n          1: 2\n",
-        "-\tquery: one\n",
+        "query: one\n", "- query: one\n---\n- query: two\n", "  - query: one\n",
+        "- - query: one\n", "- one\n", "-\n", "[]\n", "- query: one\n expected: []\n",
+        "- expected:\n    - a\n  - b\n", "- expected:\n    - a: 1\n",
+        "- filters:\n    tags:\n      inner:\n        deep:\n          1: 2\n", "-\tquery: one\n",
         "- ? [a]\n  : b\n",
     ],
-)
+)  # fmt: skip
 def test_anything_but_a_list_of_mappings_is_refused(text: str) -> None:
     assert faults(text)
 

@@ -186,29 +186,18 @@ def test_ruby_is_read_in_parentheses():
 @pytest.mark.parametrize(
     "element",
     [
-        "<script>secret</script>",
-        "<style>secret</style>",
-        "<template><p>secret</p></template>",
-        "<noscript>secret</noscript>",
-        "<iframe>secret</iframe>",
-        "<object>secret</object>",
+        "<script>secret</script>", "<style>secret</style>", "<template><p>secret</p></template>",
+        "<noscript>secret</noscript>", "<iframe>secret</iframe>", "<object>secret</object>",
         "<svg><text>secret</text><style>secret</style><foreignObject><p>secret</p></svg>",
-        "<button>secret</button>",
-        "<select><option>secret</select>",
-        "<dialog>secret</dialog>",
-        "<p hidden>secret</p>",
-        "<p hidden='hidden'>secret<b>secret</b></p>",
+        "<button>secret</button>", "<select><option>secret</select>", "<dialog>secret</dialog>",
+        "<p hidden>secret</p>", "<p hidden='hidden'>secret<b>secret</b></p>",
         "<p aria-hidden=true>secret</p>",
         "<p style='color:red;DISPLAY : none !important'>secret</p>",
-        "<p style='visibility:hidden'>secret</p>",
-        "<input type=hidden value=secret>",
-        "<!-- secret -->",
-        "<nav>secret</nav>",
-        "<div role=navigation>secret</div>",
-        "<ul role=menu><li>secret</ul>",
-        "<math><annotation>secret</annotation></math>",
+        "<p style='visibility:hidden'>secret</p>", "<input type=hidden value=secret>",
+        "<!-- secret -->", "<nav>secret</nav>", "<div role=navigation>secret</div>",
+        "<ul role=menu><li>secret</ul>", "<math><annotation>secret</annotation></math>",
     ],
-)
+)  # fmt: skip
 def test_html_hidden_text_is_left_out(element: str):
     page = f"<head><title>secret</title></head><p>before</p>{element}<p>after</p>"
 
@@ -218,20 +207,14 @@ def test_html_hidden_text_is_left_out(element: str):
 @pytest.mark.parametrize(
     "element",
     [
-        "<details>kept</details>",
-        "<p hidden=until-found>kept</p>",
-        "<p style='background:url(display.none)'>kept</p>",
-        "<p aria-hidden=false>kept</p>",
-        "<dialog open>kept</dialog>",
-        "<header>kept</header>",
-        "<footer>kept</footer>",
-        "<aside>kept <a href=x>link</a> and more text</aside>",
-        "<del>kept</del>",
-        "<my-element>kept</my-element>",
-        "<math><mi>kept</mi></math>",
+        "<details>kept</details>", "<p hidden=until-found>kept</p>",
+        "<p style='background:url(display.none)'>kept</p>", "<p aria-hidden=false>kept</p>",
+        "<dialog open>kept</dialog>", "<header>kept</header>", "<footer>kept</footer>",
+        "<aside>kept <a href=x>link</a> and more text</aside>", "<del>kept</del>",
+        "<my-element>kept</my-element>", "<math><mi>kept</mi></math>",
         "<fieldset><legend>kept</legend></fieldset>",
     ],
-)
+)  # fmt: skip
 def test_html_visible_text_is_kept(element: str):
     assert "kept" in " ".join(texts(f"<p>before</p>{element}<p>after</p>"))
 

@@ -72,13 +72,11 @@ def test_back_link_is_left_out_unless_too_long(says: str):
 @pytest.mark.parametrize(
     "mark",
     [
-        "<a class=sdfootnotesym href='#r'>1</a>",
-        "<a class=sdendnotesym href='#r'>1</a>",
-        "<sup><a href='#r'>1</a></sup>",
-        "<a href='#r'><sup>1</sup></a> ",
+        "<a class=sdfootnotesym href='#r'>1</a>", "<a class=sdendnotesym href='#r'>1</a>",
+        "<sup><a href='#r'>1</a></sup>", "<a href='#r'><sup>1</sup></a> ",
         "<a role=doc-backlink href='#r'>1</a>",
     ],
-)
+)  # fmt: skip
 def test_html_note_mark_is_separated_from_its_text(mark: str):
     assert text(f"<p> <span>{mark}Volumes") == "[1] Volumes"
 

@@ -191,20 +191,11 @@ def test_base_url_is_normalised(url: str, spelled: str) -> None:
 @each_row(
     "address",
     [
-        "169.254.169.254",
-        "fe80::1%eth0",
-        "::ffff:169.254.169.254",
-        "64:ff9b::a9fe:a9fe",
-        "2002:a9fe:a9fe::1",
-        "::169.254.169.254",
-        "0.0.0.0",
-        "::",
-        "224.0.0.1",
-        "ff02::1",
-        "255.255.255.255",
-        "240.0.0.1",
+        "169.254.169.254", "fe80::1%eth0", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1", "::169.254.169.254", "0.0.0.0", "::", "224.0.0.1", "ff02::1",
+        "255.255.255.255", "240.0.0.1",
     ],
-)
+)  # fmt: skip
 def test_special_addresses_are_refused(address: str) -> None:
     assert not is_allowed(address)
 
@@ -350,20 +341,10 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
         Raw([b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000]),
     ],
     ids=[
-        "empty",
-        "broken",
-        "NaN",
-        "null",
-        "list",
-        "not UTF-8",
-        "HTML",
-        "said to be HTML",
-        "another protocol",
-        "no status",
-        "too many headers",
-        "too long a header",
+        "empty", "broken", "NaN", "null", "list", "not UTF-8", "HTML", "said to be HTML",
+        "another protocol", "no status", "too many headers", "too long a header",
     ],
-)
+)  # fmt: skip
 def test_unreadable_reply_is_a_bad_reply(
     server: Echo, client: JsonClient, reaction: Reaction
 ) -> None:

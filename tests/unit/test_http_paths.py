@@ -8,15 +8,10 @@ from typing import Any
 from truespan.extensions.server.http.app import make_router
 
 PATTERNS = (
-    "/",
-    "/chat",
-    "/v1/worlds",
-    "/v1/worlds/{world}",
-    "/v1/worlds/{world}/generations/rollback",
+    "/", "/chat", "/v1/worlds", "/v1/worlds/{world}", "/v1/worlds/{world}/generations/rollback",
     "/v1/worlds/{world}/generations/{generation}/promote",
-    "/v1/worlds/{world}/images/{image_ref:path}",
-    "/page/{name:path}",
-)
+    "/v1/worlds/{world}/images/{image_ref:path}", "/page/{name:path}",
+)  # fmt: skip
 
 
 def test_router_leads_each_path_to_its_pattern() -> None:

@@ -55,11 +55,8 @@ def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> N
 
     [job] = world.jobs.list()
     assert (job.id, job.kind, job.state, job.phase) == (
-        report.job,
-        "ingest",
-        JobState.DONE,
-        Phase.FINISHED,
-    )
+        report.job, "ingest", JobState.DONE, Phase.FINISHED,
+    )  # fmt: skip
     assert (job.counts.documents_total, job.counts.failed) == (4, 1)
     assert job.counts.fraction == 1.0
     assert job.counts.tokens >= job.counts.chunks

@@ -137,23 +137,13 @@ def test_message_lists_ten_lines_and_counts_the_rest() -> None:
 @each_row(
     "line",
     [
-        '{"path": "a.txt",}',
-        '{"path": "a.txt", "tags": ["x",]}',
-        "{'path': 'a.txt'}",
-        '{"path": "a.txt"} {"path": "b.txt"}',
-        '{"path": "a.txt"} # why',
-        "# a comment",
-        '{"path": "a\tb.txt"}',
-        '{"path": "a.txt"',
-        '{"path": "a.txt", "metadata": {"x": NaN}}',
-        '{"path": "a.txt", "metadata": {"x": -Infinity}}',
-        '{"path": "a.txt", "priority": 07}',
-        "\u00a0",
-        "{",
-        '"',
-        "\x00",
+        '{"path": "a.txt",}', '{"path": "a.txt", "tags": ["x",]}', "{'path': 'a.txt'}",
+        '{"path": "a.txt"} {"path": "b.txt"}', '{"path": "a.txt"} # why', "# a comment",
+        '{"path": "a\tb.txt"}', '{"path": "a.txt"', '{"path": "a.txt", "metadata": {"x": NaN}}',
+        '{"path": "a.txt", "metadata": {"x": -Infinity}}', '{"path": "a.txt", "priority": 07}',
+        "\u00a0", "{", '"', "\x00",
     ],
-)
+)  # fmt: skip
 def test_line_that_is_not_json_is_refused(line: str) -> None:
     assert fault(line).startswith("not JSON: ")
 

@@ -40,15 +40,9 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
 
     assert {block.kind for block in blocks} == {BlockKind.LIST}
     assert [block.text for block in blocks] == [
-        "- one\n  goes on",
-        "- two",
-        "  1. first",
-        "  2. second",
-        "    below it",
-        "- three",
-        "7. seven",
-        "8. eight",
-    ]
+        "- one\n  goes on", "- two", "  1. first", "  2. second", "    below it", "- three",
+        "7. seven", "8. eight",
+    ]  # fmt: skip
 
 
 def test_code_is_kept_as_it_is():
@@ -80,11 +74,8 @@ def test_markdown_lone_first_heading_is_the_title():
 
     assert loaded.title == "The Title"
     assert [block.text for block in loaded.blocks if block.kind is BlockKind.HEADING] == [
-        "The Title",
-        "A",
-        "B",
-        "C",
-    ]
+        "The Title", "A", "B", "C",
+    ]  # fmt: skip
     assert [(block.chapter, block.section) for block in loaded.blocks] == [
         ("The Title", None),
         ("The Title", None),

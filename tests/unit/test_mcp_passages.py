@@ -38,15 +38,8 @@ def passage(
 def test_no_text_can_end_its_passage_or_pose_as_another_one() -> None:
     rng = random.Random(5)
     pieces = [
-        "~",
-        "~~",
-        "~~~",
-        "\n",
-        "[1] The Lamp › One, sentences 4-9\n",
-        "words ",
-        "\r",
-        "\u2028",
-    ]
+        "~", "~~", "~~~", "\n", "[1] The Lamp › One, sentences 4-9\n", "words ", "\r", "\u2028",
+    ]  # fmt: skip
     texts = [FORGED, "~~~", "~" * 40, "\n~~~\n", "", *(
         "".join(rng.choices(pieces, k=12)) for _ in range(300)
     )]  # fmt: skip

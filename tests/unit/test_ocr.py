@@ -100,13 +100,8 @@ def test_garbled_page_text_is_detected():
 
 def test_images_are_listed_only_with_ocr():
     heads = (
-        PNG,
-        b"\xff\xd8\xff\xe0",
-        b"II*\0",
-        b"MM\0*",
-        b"RIFF\1\2\3\4WEBP",
-        b"BM\1\2\3\4\0\0\0\0",
-    )
+        PNG, b"\xff\xd8\xff\xe0", b"II*\0", b"MM\0*", b"RIFF\1\2\3\4WEBP", b"BM\1\2\3\4\0\0\0\0",
+    )  # fmt: skip
 
     assert {format_name("scan", head + bytes(20)) for head in heads} == {"image"}
     for ending in ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp", "PNG"):

@@ -69,33 +69,19 @@ def test_verbatim_words_are_verified_in_any_typography(quote: str) -> None:
 @each_row(
     "quote",
     [
-        "“The spare key to the hut hangs on hook eight”",
-        "“the spare key”",
-        "“The key to the hut”",
-        "“The spare key … hangs on hook seven”",
-        "“pare key to the hut”",
-        "“hangs on hook sev”",
-        "“hook seven, nobody's to touch it”",
-        "“The landlady did it.”",
-        "> The spare key to the hut\n> hung on hook seven",
-        "「hangs on hook eight」",
-        "『hangs on hook eight』",
-        "《hangs on hook eight》",
-        "‹hangs on hook eight›",
-        "'hangs on hook eight'",
-        "'it's on hook eight, nobody's'",
-        "``hangs on hook eight''",
-        "”hangs on hook eight”",
-        "“hangs on hook eight",
-        "He said: “hangs on hook seven, and so on.\n\nMore of it.",
-        '"hangs on hook eight',
-        "„hangs on hook eight",
-        "「hangs on hook eight",
-        "``hangs on hook eight",
+        "“The spare key to the hut hangs on hook eight”", "“the spare key”",
+        "“The key to the hut”", "“The spare key … hangs on hook seven”", "“pare key to the hut”",
+        "“hangs on hook sev”", "“hook seven, nobody's to touch it”", "“The landlady did it.”",
+        "> The spare key to the hut\n> hung on hook seven", "「hangs on hook eight」",
+        "『hangs on hook eight』", "《hangs on hook eight》", "‹hangs on hook eight›",
+        "'hangs on hook eight'", "'it's on hook eight, nobody's'", "``hangs on hook eight''",
+        "”hangs on hook eight”", "“hangs on hook eight",
+        "He said: “hangs on hook seven, and so on.\n\nMore of it.", '"hangs on hook eight',
+        "„hangs on hook eight", "「hangs on hook eight", "``hangs on hook eight",
         "“She said “hangs on hook seven” to him.”",
         '“the "spare key" lies “hangs on hook seven””',
     ],
-)
+)  # fmt: skip
 def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
     found = check_quotes(quote, [source(TEXT)], sids)
 

@@ -17,14 +17,11 @@ def test_objects_of_a_world_name_the_world(tmp_path: Path) -> None:
     ]
 
     assert [repr(part) for part in shown] == [
+        "<World 'mysteries'>", "<Reader 'ada' of world 'mysteries'>",
+        "<Documents of world 'mysteries'>", "<Generations of world 'mysteries'>",
+        "<WorldEvaluation of world 'mysteries'>", "<WorldJobs of world 'mysteries'>",
         "<World 'mysteries'>",
-        "<Reader 'ada' of world 'mysteries'>",
-        "<Documents of world 'mysteries'>",
-        "<Generations of world 'mysteries'>",
-        "<WorldEvaluation of world 'mysteries'>",
-        "<WorldJobs of world 'mysteries'>",
-        "<World 'mysteries'>",
-    ]
+    ]  # fmt: skip
 
 
 def test_deleted_world_is_named_by_its_id(tmp_path: Path) -> None:

@@ -14,27 +14,15 @@ def found_in(text: str) -> list[tuple[str, str]]:
 # E-mail addresses
 
 EMAILS = [
-    "ann@example.com",
-    "Ann.Lee@Example.COM",
-    "ann+news@mail.example.co.uk",
-    "a@b.io",
-    "ann_lee-3@example-site.org",
-    "o'neil@example.ie",
-    "x%y@example.com",
-    "1234567@example.com",
-    "4111111111111111@example.com",
-    "ann@xn--mller-kva.de",
-    "ann@example.xn--p1ai",
-    "jörg@müller.de",
-    "иван@пример.рф",
-    "用户@例子.公司",
+    "ann@example.com", "Ann.Lee@Example.COM", "ann+news@mail.example.co.uk", "a@b.io",
+    "ann_lee-3@example-site.org", "o'neil@example.ie", "x%y@example.com", "1234567@example.com",
+    "4111111111111111@example.com", "ann@xn--mller-kva.de", "ann@example.xn--p1ai",
+    "jörg@müller.de", "иван@пример.рф", "用户@例子.公司",
     '"ann lee"@example.com',
     "ann%40example.com",
-    "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ",
-    "𝐚𝐧𝐧@example.com",
-    "ann [at] example [dot] com",
-    "ann(at)example.com",
-]
+    "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ", "𝐚𝐧𝐧@example.com",
+    "ann [at] example [dot] com", "ann(at)example.com",
+]  # fmt: skip
 
 
 @each_row("address", EMAILS)
@@ -50,24 +38,12 @@ def test_email_address_ends_at_another_script() -> None:
 @each_row(
     "text",
     [
-        "ann@example",
-        "@example.com",
-        "ann@",
-        "ann @ example.com",
-        "logo@2x.png",
-        "lodash@4.17.21",
-        "@media print",
-        "@decorator.method",
-        "user@localhost",
-        "a@b@c",
-        "5 apples @ 3.50",
-        "ann@-.com",
-        "ann@example.c",
-        "ann@example.123",
-        "look at (at) this",
+        "ann@example", "@example.com", "ann@", "ann @ example.com", "logo@2x.png",
+        "lodash@4.17.21", "@media print", "@decorator.method", "user@localhost", "a@b@c",
+        "5 apples @ 3.50", "ann@-.com", "ann@example.c", "ann@example.123", "look at (at) this",
         "meet me at example dot com",
     ],
-)
+)  # fmt: skip
 def test_other_signs_are_no_email_addresses(text: str) -> None:
     assert found_in(text) == []
 
@@ -103,37 +79,14 @@ def test_an_ip_address_is_found(text: str, address: str) -> None:
 @each_row(
     "text",
     [
-        "version 1.2.3.4",
-        "Version: 1.2.3.4",
-        "v1.2.3.4",
-        "v 1.2.3.4",
-        "release 10.4.1.2",
-        "see section 3.1.2.4 below",
-        "§ 1.2.3.4",
-        "Kapitel 1.2.3.4",
-        "firmware is 4.4.1.9",
-        "zlib-1.2.3.4",
-        "tyrosine hydroxylase (EC 1.14.16.2)",
-        "1.2.3.4 Scope of work",
-        "## 2.1.4.3 Results",
-        "1.2.3.4.5",
-        "1.2.3",
-        "256.1.1.1",
-        "01.02.03.04",
-        "127.0.0.1",
-        "255.255.255.0",
-        "0.0.0.0",
-        "12:30:45",
-        "std::vector",
-        "face::bed",
-        "a::1",
-        "::1",
-        "::1234",
-        "aa:bb:cc:dd:ee:ff",
-        "1:2:3",
-        "Genesis 1:1-2:3",
+        "version 1.2.3.4", "Version: 1.2.3.4", "v1.2.3.4", "v 1.2.3.4", "release 10.4.1.2",
+        "see section 3.1.2.4 below", "§ 1.2.3.4", "Kapitel 1.2.3.4", "firmware is 4.4.1.9",
+        "zlib-1.2.3.4", "tyrosine hydroxylase (EC 1.14.16.2)", "1.2.3.4 Scope of work",
+        "## 2.1.4.3 Results", "1.2.3.4.5", "1.2.3", "256.1.1.1", "01.02.03.04", "127.0.0.1",
+        "255.255.255.0", "0.0.0.0", "12:30:45", "std::vector", "face::bed", "a::1", "::1",
+        "::1234", "aa:bb:cc:dd:ee:ff", "1:2:3", "Genesis 1:1-2:3",
     ],
-)
+)  # fmt: skip
 def test_versions_and_times_are_not_ip_addresses(text: str) -> None:
     assert found_in(text) == []
 
@@ -186,20 +139,11 @@ def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
 @each_row(
     "frame",
     [
-        "api_key = '{}'",
-        'API_KEY="{}"',
-        "apikey: {}",
-        '"client_secret": "{}"',
-        "access-token={}",
-        "X-Api-Key: {}",
-        "Authorization: Bearer {}",
-        "Authorization: token {}",
-        "authToken => '{}'",
-        "secret := {}",
-        "AWS_SECRET_ACCESS_KEY={}",
-        "curl -H 'Bearer {}'",
+        "api_key = '{}'", 'API_KEY="{}"', "apikey: {}", '"client_secret": "{}"',
+        "access-token={}", "X-Api-Key: {}", "Authorization: Bearer {}", "Authorization: token {}",
+        "authToken => '{}'", "secret := {}", "AWS_SECRET_ACCESS_KEY={}", "curl -H 'Bearer {}'",
     ],
-)
+)  # fmt: skip
 @each_row("value", [MIXED, HEX, "9f8a7b6c-5d4e-3f2a-1b0c-9d8e7f6a5b4c"])
 def test_random_value_assigned_to_a_key_is_found(frame: str, value: str) -> None:
     assert found_in(frame.format(value)) == [("API_KEY", value)]
@@ -282,28 +226,15 @@ def test_password_is_found_after_a_keyword(text: str, password: str) -> None:
 @each_row(
     "text",
     [
-        "password: required",
-        "password: str",
-        "password: the word that opens the door",
-        "password = getpass()",
-        "password = os.environ['DB_PASSWORD']",
-        "password = settings.password",
-        "password: ${DB_PASSWORD}",
-        "password: {{ vault_password }}",
-        "password: ********",
-        "zipfile.open(name, pwd=pwd)",
-        "password:",
-        "password:\nhunter",
-        "The password is required.",
-        "The password was lost.",
-        "Forgot your password?",
-        "a password of twelve characters",
-        "Pass: 45 %",
-        "https://example.com/a:b@c",
-        "https://example.com:8080/x",
-        "he passed: nobody saw",
+        "password: required", "password: str", "password: the word that opens the door",
+        "password = getpass()", "password = os.environ['DB_PASSWORD']",
+        "password = settings.password", "password: ${DB_PASSWORD}",
+        "password: {{ vault_password }}", "password: ********", "zipfile.open(name, pwd=pwd)",
+        "password:", "password:\nhunter", "The password is required.", "The password was lost.",
+        "Forgot your password?", "a password of twelve characters", "Pass: 45 %",
+        "https://example.com/a:b@c", "https://example.com:8080/x", "he passed: nobody saw",
         "--password --verbose",
     ],
-)
+)  # fmt: skip
 def test_a_word_for_passwords_alone_is_no_password(text: str) -> None:
     assert found_in(text) == []

@@ -88,26 +88,12 @@ def test_whole_numbers_read_back(number: int) -> None:
 
 def test_numbers_are_spelled_as_in_json() -> None:
     odd = (
-        "",
-        " 5",
-        "5 ",
-        "+5",
-        "1_000",
-        "05",
-        "-",
-        "0x1",
-        "\u0663",
-        "\uff15",
-        "\u00b2",
-        "nan",
+        "", " 5", "5 ", "+5", "1_000", "05", "-", "0x1", "\u0663", "\uff15", "\u00b2", "nan",
         "inf",
-    )
+    )  # fmt: skip
     assert [text for text in odd if parse_whole_number(text) is not None] == []
     assert [text for text in odd if parse_number(text) is not None] == []
     assert [parse_whole_number(text) for text in ("1e3", "5.0", "9" * 30)] == [None, None, None]
     assert [parse_number(text) for text in ("1e3", "0.5", "-2.5E-1", "1e999")] == [
-        1000.0,
-        0.5,
-        -0.25,
-        None,
-    ]
+        1000.0, 0.5, -0.25, None,
+    ]  # fmt: skip

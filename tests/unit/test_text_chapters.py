@@ -43,31 +43,16 @@ def test_paragraphs_are_kept_line_by_line():
 @pytest.mark.parametrize(
     "heading",
     [
-        "Chapter 1",
-        "CHAPTER IV.",
-        "CHAPTER XLII. The Whiteness of the Whale",
-        "Chapter 3 COME AWAY, COME AWAY!",
-        "Chapter 12: On the stairs",
-        "Chapter Twenty-One",
-        "CHAPTER THE LAST",
-        "Part Two",
-        "PART II. _The Country of the Saints._",
-        "Book I",
-        "BOOK THE FIRST",
-        "Letter 1",
-        "Stave One",
-        "Kapitel 7",
-        "Глава 3",
+        "Chapter 1", "CHAPTER IV.", "CHAPTER XLII. The Whiteness of the Whale",
+        "Chapter 3 COME AWAY, COME AWAY!", "Chapter 12: On the stairs", "Chapter Twenty-One",
+        "CHAPTER THE LAST", "Part Two", "PART II. _The Country of the Saints._", "Book I",
+        "BOOK THE FIRST", "Letter 1", "Stave One", "Kapitel 7", "Глава 3",
         "CHAPTER I\nThe Boy Who Lived Elsewhere",
         "CHAPTER 56. Of the Less Erroneous Pictures of Whales, and the True\nPictures of Scenes.",
-        "Prologue",
-        "EPILOGUE",
-        "TRANSLATOR’S PREFACE",
-        "PREFACE TO THE SECOND EDITION",
-        "Epilogue: Years Later",
-        "Appendix B",
+        "Prologue", "EPILOGUE", "TRANSLATOR’S PREFACE", "PREFACE TO THE SECOND EDITION",
+        "Epilogue: Years Later", "Appendix B",
     ],
-)
+)  # fmt: skip
 def test_a_heading_that_stands_alone_is_one(heading: str):
     blocks = blocks_of(PROSE, heading, PROSE)
 
@@ -126,13 +111,9 @@ def test_chapters_within_parts_carry_the_part_in_their_label():
     text = "\n\n".join([*first, "PART II", "CHAPTER I", PROSE, "EPILOGUE", PROSE])
 
     assert chapters_of(text) == [
-        "PART I. THE RIVER",
-        "PART I, CHAPTER I",
-        "PART I, CHAPTER II",
-        "PART II",
-        "PART II, CHAPTER I",
-        "EPILOGUE",
-    ]
+        "PART I. THE RIVER", "PART I, CHAPTER I", "PART I, CHAPTER II", "PART II",
+        "PART II, CHAPTER I", "EPILOGUE",
+    ]  # fmt: skip
 
 
 def test_parts_within_books_are_nested_as_they_come():
@@ -194,13 +175,9 @@ def test_entries_in_a_paragraph_are_not_headings():
 
 def test_a_preface_after_the_lists_is_a_heading_of_its_own():
     lists = [
-        "CONTENTS",
-        "CHAPTER I. Rain--Floods\nand Cats",
-        "EPILOGUE",
-        "ILLUSTRATIONS",
-        "The Cat",
+        "CONTENTS", "CHAPTER I. Rain--Floods\nand Cats", "EPILOGUE", "ILLUSTRATIONS", "The Cat",
         "Jim",
-    ]
+    ]  # fmt: skip
     text = (
         "\n\n".join(lists)
         + f"\n\n\n\n\nPREFACE\n\n{PROSE}\n\nCHAPTER I\n\n{PROSE}\n\nJim\n\n{PROSE}"
@@ -221,11 +198,8 @@ def test_an_entry_of_many_lines_does_not_end_the_list():
 
 def test_a_list_announces_headings_that_have_no_number():
     lists = [
-        "CONTENTS",
-        "ETYMOLOGY.",
-        "EXTRACTS (Supplied by a Librarian) . . . 7",
-        "CHAPTER 1. Rain",
-    ]
+        "CONTENTS", "ETYMOLOGY.", "EXTRACTS (Supplied by a Librarian) . . . 7", "CHAPTER 1. Rain",
+    ]  # fmt: skip
 
     found = headings_of(
         *lists, PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE, "Extracts", PROSE

@@ -329,11 +329,9 @@ def test_members_of_a_changed_archive_are_kept_in_step(scene: Scene) -> None:
     )
 
     assert done == [
-        "+one.txt +other.txt +two.txt",
-        "+three.txt =1 -one.txt",
-        "-other.txt",
+        "+one.txt +other.txt +two.txt", "+three.txt =1 -one.txt", "-other.txt",
         "=2 two.txt>two.txt three.txt>three.txt",
-    ]
+    ]  # fmt: skip
 
 
 def test_only_existing_folders_can_be_watched(scene: Scene) -> None:

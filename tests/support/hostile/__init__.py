@@ -8,14 +8,5 @@ from tests.support.hostile import archives, docx, epub, html, markdown, pdf, tex
 from tests.support.hostile.registry import HOSTILE, Hostile, Trap
 
 __all__ = [
-    "HOSTILE",
-    "Hostile",
-    "Trap",
-    "archives",
-    "docx",
-    "epub",
-    "html",
-    "markdown",
-    "pdf",
-    "text",
-]
+    "HOSTILE", "Hostile", "Trap", "archives", "docx", "epub", "html", "markdown", "pdf", "text",
+]  # fmt: skip

@@ -156,14 +156,8 @@ def pictures_from_elsewhere(trap: Trap) -> Made:
 @hostile
 def template_and_parts_from_elsewhere(trap: Trap) -> Made:
     kinds = (
-        "attachedTemplate",
-        "aFChunk",
-        "oleObject",
-        "styles",
-        "footnotes",
-        "numbering",
-        "frame",
-    )
+        "attachedTemplate", "aFChunk", "oleObject", "styles", "footnotes", "numbering", "frame",
+    )  # fmt: skip
     return with_relations(
         paragraph("Text.") + '<w:altChunk r:id="rId1"/>',
         *((f"rId{n}", kind, trap.url, "External") for n, kind in enumerate(kinds)),

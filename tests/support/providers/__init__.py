@@ -16,18 +16,6 @@ from tests.support.providers.ollama import DEFAULT_MODEL, Model, Ollama
 from tests.support.providers.openai import OpenAi
 
 __all__ = [
-    "DEFAULT_MODEL",
-    "Answer",
-    "Asked",
-    "Fault",
-    "Google",
-    "Loopback",
-    "Model",
-    "Ollama",
-    "OpenAi",
-    "PassingClock",
-    "Raw",
-    "Reaction",
-    "drops",
-    "numbers_of",
-]
+    "DEFAULT_MODEL", "Answer", "Asked", "Fault", "Google", "Loopback", "Model", "Ollama",
+    "OpenAi", "PassingClock", "Raw", "Reaction", "drops", "numbers_of",
+]  # fmt: skip
