@@ -222,9 +222,7 @@ def test_every_variable_of_the_compose_file_is_explained_and_has_no_value() -> N
     assert ".env" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
 
 
-def test_created_secrets_are_private_and_never_replaced(
-    tmp_path: Path,
-) -> None:
+def test_created_secrets_are_private_and_never_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     made = subprocess.run(
         [DEPLOY / "make-secrets.sh", folder], check=True, capture_output=True, text=True
@@ -244,9 +242,7 @@ def secrets_of_compose() -> Iterator[dict[str, str]]:
     yield from COMPOSE["secrets"].values()
 
 
-def test_created_roles_can_prepare_and_use_a_store(
-    tmp_path: Path,
-) -> None:
+def test_created_roles_can_prepare_and_use_a_store(tmp_path: Path) -> None:
     running = another_server()
     subprocess.run([DEPLOY / "make-secrets.sh", tmp_path / "made"], check=True, capture_output=True)
     mounted = tmp_path / "mounted"

@@ -20,14 +20,7 @@ from pathlib import Path
 import pytest
 
 import truespan
-from tests.support.docs_reader import (
-    PAGES,
-    README,
-    ROOT,
-    blocks_of,
-    commands_in,
-    first_missing,
-)
+from tests.support.docs_reader import PAGES, README, ROOT, blocks_of, commands_in, first_missing
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 VERSION = PROJECT["project"]["version"]

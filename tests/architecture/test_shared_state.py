@@ -292,9 +292,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
 
 
 @proves("threads.shared-state")
-def test_every_class_that_threads_share_is_constant_or_marked(
-    served: tuple[object, ...],
-) -> None:
+def test_every_class_that_threads_share_is_constant_or_marked(served: tuple[object, ...]) -> None:
     kinds = {kind for kind in held_by(*served) if not issubclass(kind, Enum)}
     found = {kind.__name__ for kind in kinds if changing_methods(kind)}
 

@@ -8,14 +8,7 @@ import pytest
 import qdrant_edge
 from msgspec.structs import replace
 
-from tests.contract.index_contract import (
-    COSINE,
-    EAST,
-    IndexContract,
-    new_scope,
-    point,
-    vector,
-)
+from tests.contract.index_contract import COSINE, EAST, IndexContract, new_scope, point, vector
 from tests.promises import proves
 from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused

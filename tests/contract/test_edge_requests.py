@@ -116,7 +116,7 @@ def test_search_request_has_world_documents_and_floor(recorded):
                 9,
                 float32_below(0.3),
             ),
-        ),
+        )
     ]
 
 

@@ -18,12 +18,7 @@ from tests.promises import proves
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted, ModelUnavailable, ProviderRefused
 from truespan.protocols import Embedder
-from truespan.providers.local import (
-    INSTRUCTION,
-    NETWORK_FILE,
-    LocalEmbedder,
-    LocalModel,
-)
+from truespan.providers.local import INSTRUCTION, NETWORK_FILE, LocalEmbedder, LocalModel
 from truespan.providers.model_files import TOKENIZER_FILE
 from truespan.providers.onnx import Workers, gather
 from truespan.types.profile import Distance
@@ -106,9 +101,7 @@ def test_question_is_nearest_to_its_answer(embedder: LocalEmbedder, answer: int)
     assert all(0.25 < score < scores[answer] - 0.05 for score in others)
 
 
-def test_vector_is_the_normalised_state_of_the_first_token(
-    embedder: LocalEmbedder,
-) -> None:
+def test_vector_is_the_normalised_state_of_the_first_token(embedder: LocalEmbedder) -> None:
     session = onnxruntime.InferenceSession(MODEL.read(NETWORK_FILE))
     ids = numpy.array([MODEL.tokenizer().encode(PASSAGES[0]).ids])
     feed = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
@@ -165,9 +158,7 @@ print(json.dumps([vector.hex() for vector in vectors]))
     assert run.stderr == ""
 
 
-def test_concurrent_work_changes_no_bit_of_a_query_vector(
-    embedder: LocalEmbedder,
-) -> None:
+def test_concurrent_work_changes_no_bit_of_a_query_vector(embedder: LocalEmbedder) -> None:
     quiet = [embedder.embed_query(text) for text in QUESTIONS]
     with ThreadPoolExecutor(4) as pool:
         noise = pool.submit(embedder.embed_documents, TEXTS)
@@ -219,9 +210,7 @@ def test_document_one_token_too_long_is_refused(embedder: LocalEmbedder) -> None
     assert "word" not in str(refusal.value)
 
 
-def test_query_one_token_too_long_is_refused(
-    embedder: LocalEmbedder,
-) -> None:
+def test_query_one_token_too_long_is_refused(embedder: LocalEmbedder) -> None:
     room = embedder.profile.input_limit - embedder.count_query("")
 
     assert embedder.embed_query(words(room))

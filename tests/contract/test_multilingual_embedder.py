@@ -99,9 +99,7 @@ def test_multilingual_profile_is_locked_to_files_and_network(
     assert not port.limits.joint
 
 
-def test_calibration_and_languages_are_those_of_the_profile(
-    embedder: MultilingualEmbedder,
-) -> None:
+def test_calibration_and_languages_are_those_of_the_profile(embedder: MultilingualEmbedder) -> None:
     calibration, languages = embedder.profile.calibration, embedder.profile.languages
 
     assert calibration is not None
@@ -154,9 +152,7 @@ def test_vectors_have_length_one(alone: list[Vector]) -> None:
     ]
 
 
-def test_english_question_is_nearest_to_its_foreign_answer(
-    embedder: MultilingualEmbedder,
-) -> None:
+def test_english_question_is_nearest_to_its_foreign_answer(embedder: MultilingualEmbedder) -> None:
     passages = embedder.embed_documents([*PASSAGES.values()])
 
     for answer, question in enumerate(QUESTIONS):

@@ -65,9 +65,7 @@ def test_abandoned_reply_ends_the_request(model: OllamaChat) -> None:
     assert list(model.stream(QUESTION))
 
 
-def test_missing_chat_model_error_has_the_pull_command(
-    model: OllamaChat,
-) -> None:
+def test_missing_chat_model_error_has_the_pull_command(model: OllamaChat) -> None:
     model._model = "no-such-model-anywhere:7b"
 
     error = failure_of(lambda: list(model.stream(QUESTION)), ModelUnavailable)
@@ -86,9 +84,7 @@ def test_request_starts_with_the_first_piece(server: OllamaChatServer) -> None:
     pieces.close()
 
 
-def test_chat_request_states_all_options_and_forbids_cutting(
-    server: OllamaChatServer,
-) -> None:
+def test_chat_request_states_all_options_and_forbids_cutting(server: OllamaChatServer) -> None:
     dialect = ChatDialect(max_tokens=77, temperature=0.5, context=2048)
 
     list(ollama_chat(server, dialect=dialect).stream(QUESTION))
@@ -156,9 +152,7 @@ def test_last_line_may_contain_text(server: OllamaChatServer) -> None:
     assert said(server, [server.end()]) == ""
 
 
-def test_reply_without_its_end_mark_is_detected(
-    server: OllamaChatServer,
-) -> None:
+def test_reply_without_its_end_mark_is_detected(server: OllamaChatServer) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part
@@ -181,9 +175,7 @@ def test_reply_cut_at_its_limit_names_the_setting(server: OllamaChatServer) -> N
     assert "chat_max_tokens" in error.advice
 
 
-def test_unreachable_ollama_error_has_the_start_command(
-    server: OllamaChatServer,
-) -> None:
+def test_unreachable_ollama_error_has_the_start_command(server: OllamaChatServer) -> None:
     server.stop()
 
     error = failure_of(lambda: list(ollama_chat(server).stream(QUESTION)), ProviderUnavailable)

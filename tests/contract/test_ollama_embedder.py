@@ -95,9 +95,7 @@ def test_profile_states_everything_that_affects_a_vector(embedder: OllamaEmbedde
 
 
 @proves("embedding.vector-per-input")
-def test_vectors_are_normalised_and_in_the_order_of_texts(
-    embedder: OllamaEmbedder,
-) -> None:
+def test_vectors_are_normalised_and_in_the_order_of_texts(embedder: OllamaEmbedder) -> None:
     together = embedder.embed_documents(PASSAGES)
 
     alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
@@ -116,9 +114,7 @@ def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OllamaEmbe
 
 
 @proves("embedding.no-silent-truncation")
-def test_too_long_text_is_refused_and_never_cut(
-    embedder: OllamaEmbedder,
-) -> None:
+def test_too_long_text_is_refused_and_never_cut(embedder: OllamaEmbedder) -> None:
     long = f"{SECRET} " * 40_000
 
     for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
@@ -181,9 +177,7 @@ def test_configured_dimensions_are_sent_with_every_request(server: Ollama) -> No
 
 
 @proves("ollama.optional-dimensions")
-def test_unsupported_dimensions_are_a_configuration_error(
-    server: Ollama,
-) -> None:
+def test_unsupported_dimensions_are_a_configuration_error(server: Ollama) -> None:
     server.models = [Model(DEFAULT_MODEL, dimensions=64)]
 
     with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):

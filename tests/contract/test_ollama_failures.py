@@ -119,9 +119,7 @@ FAULTS = [
         ModelUnavailable,
     ),
     Fault(
-        "no embeddings",
-        complaint(501, "this model does not support embeddings"),
-        ModelUnavailable,
+        "no embeddings", complaint(501, "this model does not support embeddings"), ModelUnavailable
     ),
 ]
 

@@ -12,13 +12,7 @@ import numpy
 import pytest
 
 from tests.promises import proves
-from tests.support.onnx_maker import (
-    WIDTH,
-    attention_network,
-    lookup_network,
-    model_folder,
-    table,
-)
+from tests.support.onnx_maker import WIDTH, attention_network, lookup_network, model_folder, table
 from truespan.errors import (
     InvalidConfiguration,
     ModelUnavailable,
@@ -257,9 +251,7 @@ def test_revision_changes_with_everything_that_affects_vectors(make: Callable[..
 
 
 @proves("embedding.own-model")
-def test_file_changed_after_its_profile_was_read_is_refused(
-    make: Callable[..., Path],
-) -> None:
+def test_file_changed_after_its_profile_was_read_is_refused(make: Callable[..., Path]) -> None:
     weights = table()
     for name, content in {
         "model.onnx": attention_network(weights, file="model.onnx_data", types=True),
@@ -322,12 +314,7 @@ def test_invalid_model_folder_is_an_error_with_advice(
         (holding("tokenizer.json", b"{}"), {}, ModelUnavailable, "is not a valid tokenizer"),
         (holding("config.json", b"{"), {}, ModelUnavailable, "not valid JSON"),
         (holding("config.json", b"3"), {}, ModelUnavailable, "not valid JSON"),
-        (
-            make(**{"1_Pooling__config": {}}),
-            {},
-            InvalidConfiguration,
-            "does not state the pooling",
-        ),
+        (make(**{"1_Pooling__config": {}}), {}, InvalidConfiguration, "does not state the pooling"),
         (make(modules=dense), {}, InvalidConfiguration, "'Dense'"),
         (make(modules=["x"]), {}, InvalidConfiguration, "modules.json"),
         (

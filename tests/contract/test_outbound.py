@@ -73,8 +73,7 @@ def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(bench: Bench, 
 
 @proves("http.outbound-urls")
 @pytest.mark.parametrize(
-    "address",
-    ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "fe80::1", "::"],
+    "address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "fe80::1", "::"]
 )
 def test_an_address_that_is_never_a_provider_s_is_not_connected_to(
     bench: Bench, address: str

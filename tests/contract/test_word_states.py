@@ -13,12 +13,7 @@ from tests.support.onnx_maker import attention_network, lookup_network, model_fo
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import Embedder, find_state_embedder
 from truespan.providers import local
-from truespan.providers.local import (
-    BUNDLED_FOLDER,
-    PROJECTION_FILE,
-    LocalEmbedder,
-    LocalModel,
-)
+from truespan.providers.local import BUNDLED_FOLDER, PROJECTION_FILE, LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.word_states import (
     TokenStates,

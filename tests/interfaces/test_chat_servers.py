@@ -200,8 +200,5 @@ def test_passed_chat_models_cannot_be_replaced(library: Path, ollama: OllamaChat
     from truespan.protocols import ChatModels
     from truespan.wiring import open_library
 
-    with (
-        open_library(library, chat=ChatModels()) as opened,
-        pytest.raises(NotAllowed),
-    ):
+    with open_library(library, chat=ChatModels()) as opened, pytest.raises(NotAllowed):
         opened.chat_servers.connect(connection(ollama))

@@ -146,10 +146,7 @@ def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
 
 @pytest.mark.parametrize("wishes", [["--json", "--stream"], ["--no-stream", "--stream", "--json"]])
 def test_an_error_is_the_last_event_where_events_are_printed(
-    terminal: Terminal,
-    server: ChatServer,
-    wishes: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal, server: ChatServer, wishes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = [*server.spoken("It hung there [1]"), server.trouble("overloaded")]
     monkeypatch.setattr(server, "whole", lambda: broken)

@@ -53,9 +53,7 @@ def test_world_is_evaluated_for_people_and_scripts(terminal: Terminal) -> None:
     assert "quarter past one" not in json.dumps(found)
 
 
-def test_generations_are_compared_and_the_gate_sets_the_code(
-    terminal: Terminal,
-) -> None:
+def test_generations_are_compared_and_the_gate_sets_the_code(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
 
     code, out, _ = terminal("evaluate", golden, "-w", "w", "--against", "1")
@@ -116,9 +114,7 @@ def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Termina
         assert wanted in err, (arguments, err)
 
 
-def test_calibrate_shows_a_curve_and_keeps_nothing(
-    terminal: Terminal,
-) -> None:
+def test_calibrate_shows_a_curve_and_keeps_nothing(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
 
     code, out, _ = terminal("calibrate", golden, "-w", "w", "--keep")

@@ -143,10 +143,7 @@ def test_error_about_a_contract_name_names_what_was_sent(lib: LibraryFixture) ->
 def test_schemas_list_contract_names_in_contract_worlds(tmp_path: Path, defaults: str) -> None:
     wanted = set(ALIASES) if defaults == "contract" else set()
     folder = tmp_path / "library"
-    with (
-        truespan.open(folder, create=True) as library,
-        serve_library(library) as client,
-    ):
+    with truespan.open(folder, create=True) as library, serve_library(library) as client:
         library.create_world("w", defaults=defaults)
         schemas = client.json("GET", "/openapi.json").content["components"]["schemas"]
         for body in CONTRACT_BODIES:

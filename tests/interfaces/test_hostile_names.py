@@ -165,10 +165,7 @@ def test_hostile_names_in_paths_are_refused(
     one = request(call, made.names)
     for place in places(call):
         marked = request(call, made.names.changed(**{place: "PLACE"})).target
-        spelled = {
-            **{name: quote(as_utf8(text), safe="") for name, text in HOSTILE.items()},
-            **RAW,
-        }
+        spelled = {**{name: quote(as_utf8(text), safe="") for name, text in HOSTILE.items()}, **RAW}
         for name, spelling in some(spelled, call.name, place):
             target = marked.replace("PLACE", spelling)
             response = client.send(

@@ -104,9 +104,7 @@ def test_disconnect_before_the_first_piece_cancels_the_call(silent: Silent, stre
     assert len(silent.model.questions) == 1
 
 
-def test_timeout_cancels_the_call(
-    silent: Silent,
-) -> None:
+def test_timeout_cancels_the_call(silent: Silent) -> None:
     with serve_library(silent.library, HASTY) as client:
         response = client.json("POST", ANSWER, {"query": QUESTION})
         until(lambda: silent.abandoned() == 1)

@@ -82,9 +82,7 @@ def test_announced_length_over_the_limit_is_refused_early(lib: LibraryFixture, l
         assert (response.status, response.code) == (413, "request_too_large")
 
 
-def test_body_over_the_limit_is_refused_and_one_at_it_is_not(
-    lib: LibraryFixture,
-) -> None:
+def test_body_over_the_limit_is_refused_and_one_at_it_is_not(lib: LibraryFixture) -> None:
     body = json.dumps({"query": "the lamp"}).encode()
     with serve_library(lib.library, SMALL) as client:
         fits = chunked(client, SEARCH, "application/json", body.ljust(1000))

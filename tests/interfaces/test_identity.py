@@ -51,11 +51,7 @@ def library(lib: LibraryFixture, issuer: Issuer) -> Library:
     clock = ManualClock()
     keys = KeyCache(key_client(issuer.keys_url, clock), tuple(ALGORITHMS), clock, 3600)
     verifier = OpenIdVerifier(
-        keys,
-        issuer=issuer.url,
-        audience=AUDIENCE,
-        algorithms=tuple(ALGORITHMS),
-        leeway_seconds=0,
+        keys, issuer=issuer.url, audience=AUDIENCE, algorithms=tuple(ALGORITHMS), leeway_seconds=0
     )
     return Library(replace(lib.library._components, identities=Identities(verifier, RULES)), OWNER)
 

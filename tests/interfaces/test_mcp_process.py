@@ -313,8 +313,7 @@ def inspector() -> str | None:
 
 
 @pytest.mark.skipif(
-    inspector() is None,
-    reason="NOT DRIVEN BY THE INSPECTOR: `make test-mcp` installs it from npm",
+    inspector() is None, reason="NOT DRIVEN BY THE INSPECTOR: `make test-mcp` installs it from npm"
 )
 @proves("mcp.retrieval")
 def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:

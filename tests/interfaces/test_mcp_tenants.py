@@ -51,9 +51,7 @@ def silent(response: Response, asked: Message, secrets: list[bytes]) -> None:
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_mcp_foreign_and_absent_replies_are_equal(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_mcp_foreign_and_absent_replies_are_equal(tmp_path_factory: pytest.TempPathFactory) -> None:
     made = estate(tmp_path_factory.mktemp("estate") / "library")
     asked = [*everything(made, inside=False), *everything(made, inside=True)]
     # Equal requests are sent once.
@@ -95,9 +93,7 @@ def test_mcp_accepts_tokens_only_and_needs_one(made: Estate) -> None:
 
 
 @proves("authority.only-narrows")
-def test_mcp_token_gets_its_tools_and_its_own_session(
-    made: Estate,
-) -> None:
+def test_mcp_token_gets_its_tools_and_its_own_session(made: Estate) -> None:
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))
     owning = f"/mcp/{made.names.world}"
     with serve_library(made.lib.library, CLOSED) as client:

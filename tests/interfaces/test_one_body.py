@@ -312,9 +312,7 @@ def test_a_conversation_has_the_same_turns_at_every_door(
     assert [turn["rewritten_by"] for turn in found["library"].value["turns"]] == ["none", "rule"]
 
 
-def test_unrelated_selection_is_the_same_failure_everywhere(
-    interfaces: list[Any],
-) -> None:
+def test_unrelated_selection_is_the_same_failure_everywhere(interfaces: list[Any]) -> None:
     given = {"query": QUESTION, "selected_text": "0xDEADBEEF ffff 1234 %%% qqq zzzz"}
     found = ask_all(interfaces, "retrieve", given)
 

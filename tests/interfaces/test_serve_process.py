@@ -126,10 +126,7 @@ def test_serve_needs_a_world_for_mcp_without_a_token(
 
 
 def test_serve_reports_a_missing_library_in_one_line(
-    empty: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    empty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = refused(capsys, "--library", str(tmp_path / "absent"))
     monkeypatch.setenv("TRUESPAN_HTTP_BODY_MAX_KIB", "few")

@@ -9,9 +9,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "textbook_assistant.py"
 
 
-def test_textbook_assistant_finds_marked_passage_and_question(
-    tmp_path: Path,
-) -> None:
+def test_textbook_assistant_finds_marked_passage_and_question(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, str(EXAMPLE), str(tmp_path / "library")],
         capture_output=True,

@@ -21,10 +21,7 @@ from truespan.types.ids import ChunkId
 LEXICON = ("run", "running", "harbour", "otter", "oar", "die", "Haus", "Häuser")
 """Words of which none is spelt like another, or is a part of one: recommended worlds would join
 words that no chunk has with these."""
-STEMS = {
-    "en": {"running": "run"},
-    "de": {"häuser": "haus"},
-}
+STEMS = {"en": {"running": "run"}, "de": {"häuser": "haus"}}
 """What the stemmers of the two languages make of these words, where it is another word."""
 
 TEXTS = st.lists(st.sampled_from(LEXICON), min_size=1, max_size=30)

@@ -273,9 +273,7 @@ def _assert_as_contract(bundle: ContextBundle) -> None:
 
 
 @proves("bundle.budget-in-assembly", "bundle.content-unaltered")
-def test_context_of_sentences_has_whole_sentences_only(
-    tmp_path: Path,
-) -> None:
+def test_context_of_sentences_has_whole_sentences_only(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", plain_book(200)), chunking="sentences")

@@ -13,13 +13,7 @@ from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.sample_books import book
 from tests.support.state_embedder import StateEmbedder
-from tests.support.worlds import (
-    DEFAULTS,
-    LibraryFixture,
-    MemoryIndex,
-    make_library,
-    other_profile,
-)
+from tests.support.worlds import DEFAULTS, LibraryFixture, MemoryIndex, make_library, other_profile
 from truespan.engine.world import World
 from truespan.retrieval import fused
 from truespan.types.scope import Scope

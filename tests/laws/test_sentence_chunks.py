@@ -72,11 +72,7 @@ def test_packed_sentences_fill_the_size():
 
     spans = doc.chunk_spans(profile)
 
-    assert [_sids(doc, span) for span in spans] == [
-        range(4),
-        range(3, 7),
-        range(6, 10),
-    ]
+    assert [_sids(doc, span) for span in spans] == [range(4), range(3, 7), range(6, 10)]
     assert all(span.end - span.start <= 100 for span in spans)
 
 

@@ -147,10 +147,7 @@ def test_segmenter_input_is_linear_in_the_text(
 
 
 def record_calls(
-    monkeypatch: pytest.MonkeyPatch,
-    segment: Callable[[str, str], list[str]],
-    *,
-    keep: bool = True,
+    monkeypatch: pytest.MonkeyPatch, segment: Callable[[str, str], list[str]], *, keep: bool = True
 ) -> list:
     """Return a list to which each text is added that the segmenter gets, or a range as long."""
     given: list = []

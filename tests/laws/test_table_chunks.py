@@ -63,10 +63,7 @@ def assert_rows_are_whole(doc: Document, spans: list[Span]) -> None:
 
 @given(
     st.lists(
-        st.one_of(
-            st.sampled_from(PROSE),
-            st.builds(table, st.integers(1, 40), st.integers(0, 6)),
-        ),
+        st.one_of(st.sampled_from(PROSE), st.builds(table, st.integers(1, 40), st.integers(0, 6))),
         min_size=1,
         max_size=8,
     ),

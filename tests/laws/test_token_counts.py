@@ -30,8 +30,7 @@ SCRIPTS = [
     "\u1680\u180e\u2000\u200b\u200d\u2028\u2029\u202e\u202f\u205f\u2060\u3000\ufeff\ufffd\ufffe",
 ]  # fmt: skip
 characters = st.one_of(
-    st.sampled_from(sorted(set("".join(SCRIPTS)))),
-    st.characters(exclude_categories=["Cs"]),
+    st.sampled_from(sorted(set("".join(SCRIPTS)))), st.characters(exclude_categories=["Cs"])
 )
 pieces = st.one_of(
     st.sampled_from(SCRIPTS),

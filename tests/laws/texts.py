@@ -165,8 +165,7 @@ _BLOCKS = st.one_of(
         st.lists(st.lists(_CELLS, max_size=3).map(" | ".join), max_size=8).map("\n".join),
     ),
     st.tuples(
-        st.just(BlockKind.LIST),
-        st.lists(_SENTENCES.map("- {}".format), max_size=5).map("\n".join),
+        st.just(BlockKind.LIST), st.lists(_SENTENCES.map("- {}".format), max_size=5).map("\n".join)
     ),
     st.tuples(st.just(BlockKind.CODE), st.lists(_CODE, max_size=5).map("\n".join)),
     st.tuples(st.just(BlockKind.HEADING), st.sampled_from(["One", "Two", "Three | Four"])),
@@ -235,13 +234,7 @@ def sentence_profiles(draw: st.DrawFn) -> ChunkingProfile:
     pack = draw(st.none() | st.integers(1, 80))
     overlap = draw(st.integers(0, size - 1))
     return ChunkingProfile(
-        "drawn",
-        Strategy.SENTENCES,
-        size,
-        overlap,
-        draw(MODES),
-        pack,
-        whole_rows=draw(BOTH),
+        "drawn", Strategy.SENTENCES, size, overlap, draw(MODES), pack, whole_rows=draw(BOTH)
     )
 
 

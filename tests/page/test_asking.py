@@ -256,9 +256,7 @@ def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> N
     assert visit.find("#text img, #panel-context .card-text img").count() == 0
 
 
-def test_second_question_replaces_the_one_under_way(
-    visit: Visit,
-) -> None:
+def test_second_question_replaces_the_one_under_way(visit: Visit) -> None:
     held: list[Route] = []
     visit.page.route("**/retrieve?*", lambda route: held.append(route), times=1)
     visit.find("#question").fill("first")

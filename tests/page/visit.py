@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from playwright.sync_api import (
-    Browser,
-    ConsoleMessage,
-    Locator,
-    Page,
-    Request,
-    Response,
-    expect,
-)
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Response, expect
 
 EXPECTED = "Failed to load resource"
 """The browser's own message for an error status, which the page handles."""
@@ -86,9 +78,7 @@ class Visit:
 
     def as_reader(self, name: str) -> None:
         """Ask as a reader from now on."""
-        self.find(
-            "label.seg",
-        ).filter(has_text="As a reader").click()
+        self.find("label.seg").filter(has_text="As a reader").click()
         self.find("#reader").fill(name)
         self.find("#reader").press("Enter")
         expect(self.find("#position .position-head")).to_contain_text(f"of {name}")

@@ -95,9 +95,7 @@ def save_encoder(
 def save_cross_encoder(folder: Path, *, labels: int = 1) -> Path:
     """Save a model that gives numbers for each pair of texts."""
     import torch  # pyright: ignore[reportMissingImports]
-    from transformers import (  # pyright: ignore[reportMissingImports]
-        BertForSequenceClassification,
-    )
+    from transformers import BertForSequenceClassification  # pyright: ignore[reportMissingImports]
 
     torch.manual_seed(1)
     BertForSequenceClassification(_configuration(num_labels=labels)).save_pretrained(folder)

@@ -53,9 +53,7 @@ def on_gpu() -> LocalTorchEmbedder:
 
 
 @proves("embedding.torch")
-def test_vectors_are_close_to_those_of_the_quantised_network(
-    embedder: LocalTorchEmbedder,
-) -> None:
+def test_vectors_are_close_to_those_of_the_quantised_network(embedder: LocalTorchEmbedder) -> None:
     quantised = LocalEmbedder(MODEL)
 
     for one, other in zip(

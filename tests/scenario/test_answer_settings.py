@@ -150,9 +150,7 @@ def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> 
 
 
 @proves("settings.raw-bounds")
-def test_raw_thresholds_of_another_distance_refuse_to_start(
-    tmp_path: Path,
-) -> None:
+def test_raw_thresholds_of_another_distance_refuse_to_start(tmp_path: Path) -> None:
     bounds = {"answer_raw_dot_low": 0.1, "answer_raw_dot_high": 0.6}
     others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
 
@@ -161,9 +159,7 @@ def test_raw_thresholds_of_another_distance_refuse_to_start(
 
 
 @proves("index.distance-agrees")
-def test_unavailable_distance_refuses_to_start(
-    tmp_path: Path,
-) -> None:
+def test_unavailable_distance_refuses_to_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="answer_retrieval_distance is 'dot'"):
         opened(tmp_path, given=False, answer_retrieval_distance="dot")
 

@@ -237,9 +237,7 @@ def test_tightening_ends_with_its_request(tmp_path: Path) -> None:
 
 
 @proves("decision.metadata-sorted", "decision.used-among-retrieved")
-def test_retrieved_chunks_are_sorted_and_include_the_used(
-    tmp_path: Path,
-) -> None:
+def test_retrieved_chunks_are_sorted_and_include_the_used(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.3, 0.9, 0.5, 0.26, 0.7, 0.65, 0.6, 0.4)
 

@@ -277,8 +277,7 @@ def test_passage_without_stored_sentences_names_none(lib: LibraryFixture) -> Non
 
 @proves("result.best-sentence")
 @pytest.mark.parametrize(
-    "damage",
-    ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"],
+    "damage", ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"]
 )
 def test_damaged_place_of_a_sentence_is_not_shown(lib: LibraryFixture, damage: str) -> None:
     world = with_file(lib, "deck.pptx")

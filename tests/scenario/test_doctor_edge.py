@@ -174,9 +174,7 @@ def test_damage_in_the_real_index_is_found_and_repaired(
 
 
 @proves("search.one-world", "search.non-interference")
-def test_world_boundaries_hold_in_the_real_index(
-    real: Library,
-) -> None:
+def test_world_boundaries_hold_in_the_real_index(real: Library) -> None:
     scope = scope_of(real.world("one"))
     before = real._components.index.tenants(scope, limit=100)
 

@@ -68,9 +68,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
 
 
 @proves("retrieval.fitted-passages")
-def test_vector_mode_marks_sentences_keyword_mode_words(
-    tmp_path: Path,
-) -> None:
+def test_vector_mode_marks_sentences_keyword_mode_words(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
 
     for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
@@ -93,9 +91,7 @@ def test_vector_mode_marks_sentences_keyword_mode_words(
 
 
 @proves("verify.skips-reported", "retrieval.fitted-passages")
-def test_unverified_sentences_are_not_marked(
-    tmp_path: Path,
-) -> None:
+def test_unverified_sentences_are_not_marked(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     lib.sql("UPDATE sentences SET text_hash = zeroblob(32)")
 

@@ -9,13 +9,7 @@ from uuid import UUID, uuid5
 import pytest
 
 from tests.promises import proves
-from tests.support.sample_texts import (
-    assert_settled,
-    assert_settled_vectors,
-    once,
-    story,
-    texts,
-)
+from tests.support.sample_texts import assert_settled, assert_settled_vectors, once, story, texts
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.cli.output.documents import show_followed
 from truespan.cli.output.start import show_ingest

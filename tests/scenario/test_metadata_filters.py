@@ -28,7 +28,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "metadata": {"team": "a", "year": 2020, "status": "open", "due": "2024-05-01"},
     },
     "handbook/old/keys.txt": {
-        "metadata": {"team": "b", "year": 2023.5, "status": ["new", "urgent"], "public": True},
+        "metadata": {"team": "b", "year": 2023.5, "status": ["new", "urgent"], "public": True}
     },
     "notes [draft].txt": {"metadata": {"team": "a", "year": "2023", "due": "2024-05-01T12:00:00Z"}},
     "saga.txt": {"kind": "book"},

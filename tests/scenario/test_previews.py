@@ -40,9 +40,7 @@ def everything(reader: Reader) -> list[str]:
 
 
 @proves("reading.non-interference", "reading.never-past-position")
-def test_preview_equals_recorded_position_and_records_nothing(
-    tmp_path: Path,
-) -> None:
+def test_preview_equals_recorded_position_and_records_nothing(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     stored = "SELECT * FROM positions", "SELECT * FROM readers"
     before = [lib.sql(rows) for rows in stored]

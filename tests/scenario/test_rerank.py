@@ -246,9 +246,7 @@ def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(lib: LibraryF
 
 
 @proves("rerank.order")
-def test_evaluation_grades_reranked_order_and_its_failures(
-    lib: LibraryFixture,
-) -> None:
+def test_evaluation_grades_reranked_order_and_its_failures(lib: LibraryFixture) -> None:
     golden = b'{"id": "q", "query": "who?", "expected": ["3.txt"]}\n'
     reranker = Backwards()
     world = reranked(lib, reranker)

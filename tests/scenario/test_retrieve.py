@@ -110,9 +110,7 @@ def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Pa
 
 @pytest.mark.contract
 @proves("bundle.relevance-order", "search.non-interference")
-def test_equally_close_chunks_ignore_index_order_and_stale_hits(
-    tmp_path: Path,
-) -> None:
+def test_equally_close_chunks_ignore_index_order_and_stale_hits(tmp_path: Path) -> None:
     lamps = {f"a{number}__txt": "lamp key " * 4 + f"x{number}" for number in range(2)}
     better = {f"b{number}__txt": "lamp key lamp key" + " y" * number for number in range(3)}
     equal = {f"c{number:02}__txt": "lamp key and much other wood" for number in range(30)}
@@ -250,9 +248,7 @@ def test_half_replaced_document_changes_no_byte_before_seen(lib: LibraryFixture,
 
 
 @proves("bundle.oversized-chunk", "bundle.token-budget", "bundle.budget-in-assembly")
-def test_chunk_over_budget_is_skipped_for_the_next(
-    tmp_path: Path,
-) -> None:
+def test_chunk_over_budget_is_skipped_for_the_next(tmp_path: Path) -> None:
     wide = WordEmbedder(profile=replace(other_profile(), input_limit=10_000))
     lib = make_library(tmp_path, embedder=wide)
     world = lib.library.create_world("world")

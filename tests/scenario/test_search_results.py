@@ -53,9 +53,7 @@ def test_only_the_asked_world_answers_even_when_documents_are_equal(lib: Library
 
 
 @proves("search.one-world", "verify.every-point")
-def test_hits_of_another_world_are_hidden_and_kept_there(
-    tmp_path: Path,
-) -> None:
+def test_hits_of_another_world_are_hidden_and_kept_there(tmp_path: Path) -> None:
     other: list[Hit] = []
     index = Lying(lambda hits, scope: [*hits, *other])
     lib = make_library(tmp_path, index=index)

@@ -79,9 +79,7 @@ def test_with_a_query_the_query_ranks_and_the_selection_scopes(tmp_path: Path) -
 
 
 @proves("bundle.selection-related", "bundle.error-without-chunks")
-def test_results_unrelated_to_the_selection_are_a_violation(
-    tmp_path: Path,
-) -> None:
+def test_results_unrelated_to_the_selection_are_a_violation(tmp_path: Path) -> None:
     bundle = three(tmp_path).retrieve("harbour light", selected_text="quantum chromodynamics")
 
     assert bundle.status is BundleStatus.ERROR
@@ -184,9 +182,7 @@ def test_a_selection_is_not_looked_for_outside_the_filters(tmp_path: Path) -> No
 
 
 @proves("request.selection-length", "bundle.selection-related")
-def test_long_selection_is_embedded_in_parts_of_sentences(
-    tmp_path: Path,
-) -> None:
+def test_long_selection_is_embedded_in_parts_of_sentences(tmp_path: Path) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=72))
     lib = make_library(tmp_path, embedder=narrow)
     world = lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)

@@ -173,9 +173,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
 
 
 @proves("reading.never-past-position", "reading.every-surface")
-def test_why_not_treats_a_chunk_ahead_as_nonexistent(
-    tmp_path: Path,
-) -> None:
+def test_why_not_treats_a_chunk_ahead_as_nonexistent(tmp_path: Path) -> None:
     lib, world = opened(tmp_path, MemoryIndex())
     reader, far = world.reader("ann"), world.reader("bea")
     reader.set_position("book.md", sentence=50)

@@ -111,9 +111,7 @@ def test_no_span_metric_or_line_quotes_what_was_asked_found_or_raised(
     embedder = ScoreEmbedder(profile=other_profile(dimensions=4))
     reply: list[str | Exception] = ["zqreplyx [1]."]
     lib = study(
-        tmp_path,
-        embedder=embedder,
-        primary=Scripted([*reply, failure] if failure else reply),
+        tmp_path, embedder=embedder, primary=Scripted([*reply, failure] if failure else reply)
     )
     library = Library(replace(lib.library._components, observer=sinks.observer))
     world = library.create_world("zqworldx")

@@ -132,8 +132,7 @@ def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> Non
     world = lib.world("w", tide__txt=TIDE)
     report = world.generations.reindex()
     newer = replace(
-        scope_of(world),
-        generation=replace(scope_of(world).generation, number=report.generation),
+        scope_of(world), generation=replace(scope_of(world).generation, number=report.generation)
     )
 
     assert lib.embedder.documents == [TIDE]

@@ -43,11 +43,7 @@ SERVING = "mcp"
 """The command that would take over the standard streams of the tests; it has separate tests."""
 OF_SETTINGS = ("TRUESPAN_", "EMBEDDING_", "OLLAMA_", "DOCX_", "RAG_", "SANITIZE_")
 """Beginnings of the variables that a newcomer has not set yet."""
-FRAMEWORKS = {
-    "langchain": "langchain_core",
-    "llamaindex": "llama_index",
-    "haystack": "haystack",
-}
+FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index", "haystack": "haystack"}
 """Integrations with the package that each needs; without it, an example is only compiled."""
 SIMILARITY = r"\b[01]\.\d{3}\b"
 """A score as the command line prints it; the last digits are those of a machine."""

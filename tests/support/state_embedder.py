@@ -9,14 +9,7 @@ from hashlib import shake_128
 import numpy
 
 from truespan.testing import WordEmbedder
-from truespan.types.vectors import (
-    MAX_WORDS,
-    STATE_SIZE,
-    QueryStates,
-    Vector,
-    WordStates,
-    pack_rows,
-)
+from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import distinct_words
 

@@ -25,12 +25,7 @@ from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.parsing import draw, load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
-from truespan.protocols import (
-    FolderWatcher,
-    PageFetcher,
-    SourceParser,
-    VectorIndex,
-)
+from truespan.protocols import FolderWatcher, PageFetcher, SourceParser, VectorIndex
 from truespan.retrieval.query import OtherEmbedder
 from truespan.store import Store
 from truespan.store.engines.sqlite import SqliteDatabase

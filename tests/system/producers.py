@@ -69,9 +69,5 @@ class Workshop:
         if found is None:
             pytest.skip(f"{program} is not installed; `make test-system` installs it")
         subprocess.run(
-            [found, *arguments],
-            cwd=self._folder,
-            check=True,
-            timeout=_SECONDS,
-            capture_output=True,
+            [found, *arguments], cwd=self._folder, check=True, timeout=_SECONDS, capture_output=True
         )

@@ -11,13 +11,7 @@ import pytest
 
 from truespan.engine.calibration import auc_of
 from truespan.errors import InvalidArgument
-from truespan.extensions.quality.calibrate import (
-    Curve,
-    Unrelated,
-    calibrate,
-    curve_of,
-    unrelated,
-)
+from truespan.extensions.quality.calibrate import Curve, Unrelated, calibrate, curve_of, unrelated
 from truespan.extensions.quality.evaluate import ScoredHit
 
 
@@ -43,9 +37,7 @@ def codes(calibration: Curve) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_floor_is_largest_and_high_threshold_least_that_fits(
-    seed: int,
-) -> None:
+def test_floor_is_largest_and_high_threshold_least_that_fits(seed: int) -> None:
     given = overlapping(seed)
     right = [hit.score for hit in given if hit.relevant]
 

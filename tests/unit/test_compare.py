@@ -13,12 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from truespan.errors import IndexUnavailable, InvalidArgument
-from truespan.extensions.quality.compare import (
-    Comparison,
-    compare,
-    gate,
-    randomisation_test,
-)
+from truespan.extensions.quality.compare import Comparison, compare, gate, randomisation_test
 from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
 from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.extensions.quality.tables import comparison_table
@@ -120,9 +115,7 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
         {"filters": Filters(language="en")},
     ],
 )
-def test_query_with_another_question_is_not_compared(
-    asked: dict[str, object],
-) -> None:
+def test_query_with_another_question_is_not_compared(asked: dict[str, object]) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
 
     assert comparison.changed_queries == ("a",)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from truespan.words.compounds import (
-    COMPOUNDING,
-    divide,
-    expand_compounds,
-    index_parts,
-)
+from truespan.words.compounds import COMPOUNDING, divide, expand_compounds, index_parts
 from truespan.words.query import WordQuery, parse_query
 
 GERMAN = ("german",)

@@ -361,10 +361,7 @@ def test_a_dot_product_becomes_a_similarity_and_back(raw: float, similarity: flo
 
 def test_raw_mode_applies_to_thresholds_only() -> None:
     settings = DecisionSettings(
-        score_mode=ScoreMode.RAW,
-        distance=Distance.DOT,
-        raw_dot_low=-0.5,
-        raw_dot_high=0.1,
+        score_mode=ScoreMode.RAW, distance=Distance.DOT, raw_dot_low=-0.5, raw_dot_high=0.1
     )
 
     explained = decide(Evidence(settings, 3, (chunk("a", 0.52),))).to_json()

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.support.damage import (
-    KINDS,
-    any_point,
-    kept_vectors,
-    vector_of_other_model,
-)
+from tests.support.damage import KINDS, any_point, kept_vectors, vector_of_other_model
 from tests.support.sample_texts import story
 from tests.support.worlds import (
     LibraryFixture,
@@ -131,9 +126,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
     assert lib.index.points[lib.scope(world).profile.id, tenant]
 
 
-def test_document_added_during_a_check_is_no_damage(
-    tmp_path: Path,
-) -> None:
+def test_document_added_during_a_check_is_no_damage(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     paths = [lib.write(f"late/{number}.txt", story(9, f"late{number}")) for number in range(2)]
     original = lib.index.scan
@@ -293,9 +286,7 @@ def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
     assert index.count(lib.scope(world)) == count
 
 
-def test_partial_authority_reports_no_unclaimed_points(
-    tmp_path: Path,
-) -> None:
+def test_partial_authority_reports_no_unclaimed_points(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path, "unknown world")
     narrow = Authority(frozenset([lib.scope(world).world]), frozenset(Verb))
 

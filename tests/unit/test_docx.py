@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.docx_maker import (
-    abstract,
-    docx,
-    field,
-    item,
-    level,
-    num,
-    p,
-    r,
-    style,
-)
+from tests.support.docx_maker import abstract, docx, field, item, level, num, p, r, style
 from truespan.parsing import load
 from truespan.parsing.formats.docx import load_docx
 from truespan.types.text import BlockKind, Loaded

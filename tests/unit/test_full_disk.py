@@ -38,9 +38,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def test_key_without_disk_space_leaves_nothing_behind(
-    full_disk: Path,
-) -> None:
+def test_key_without_disk_space_leaves_nothing_behind(full_disk: Path) -> None:
     key = UsageKey(full_disk / "usage.key")
 
     with pytest.raises(StorageFull):

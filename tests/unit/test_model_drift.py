@@ -133,9 +133,7 @@ def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path:
     assert cached(lib) == 1
 
 
-def test_changed_model_is_noticed_and_not_cached(
-    tmp_path: Path,
-) -> None:
+def test_changed_model_is_noticed_and_not_cached(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
@@ -192,9 +190,7 @@ def test_unconfirmed_query_is_used_after_a_confirmation(tmp_path: Path) -> None:
     assert unconfirmed(lib) == 0
 
 
-def test_unconfirmed_query_of_a_changed_model_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_unconfirmed_query_of_a_changed_model_is_refused(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
@@ -214,9 +210,7 @@ def test_unconfirmed_query_of_a_changed_model_is_refused(
     assert embedder.queries[asked:] == ["water"]
 
 
-def test_unconfirmed_query_needs_the_provider_in_a_new_process(
-    tmp_path: Path,
-) -> None:
+def test_unconfirmed_query_needs_the_provider_in_a_new_process(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)

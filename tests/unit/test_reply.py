@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.support.rows import each_row
-from truespan.answers.reply import (
-    MAX_HELD,
-    MAX_UNCERTAIN,
-    Reply,
-    mentions_marker,
-    outcome_of,
-)
+from truespan.answers.reply import MAX_HELD, MAX_UNCERTAIN, Reply, mentions_marker, outcome_of
 
 BLANK = ["", " ", "\n\n\t", "\u200b\u00a0\ufeff", "...", "***", "```\n```", "> ", "—", '""']
 NO_CONTEXT = [

@@ -11,13 +11,7 @@ from truespan.retrieval.repeats import place_of
 from truespan.retrieval.search import _passage
 from truespan.retrieval.stages import reveal
 from truespan.types.bundle import Receipt
-from truespan.types.chunk import (
-    ChunkKind,
-    DocumentLabel,
-    FigureMark,
-    ParentChunk,
-    StoredChunk,
-)
+from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, ParentChunk, StoredChunk
 from truespan.types.ids import ChunkId, TextHash, chunk_id
 from truespan.types.request import Defaults
 from truespan.types.text import SentencePlace

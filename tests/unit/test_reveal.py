@@ -48,10 +48,7 @@ def test_reader_sees_chunks_of_its_revision_up_to_position():
         "a later revision": (replace(FOUND, document=replace(BOOK, revision=4)), reader),
         "another document": (replace(FOUND, document=replace(BOOK, number=2)), reader),
         "decided by what follows": (FOUND, new_scope().for_reader(1, 3, 5)),
-        "past the position": (
-            replace(FOUND, chunk=replace(CHUNK, last_sid=7, reach=6)),
-            reader,
-        ),
+        "past the position": (replace(FOUND, chunk=replace(CHUNK, last_sid=7, reach=6)), reader),
     }
     assert not [name for name, case in hidden.items() if shown(*case)]
 

@@ -181,9 +181,7 @@ def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
     second = f"Text before.\n{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----\nText after."
 
     assert found_in(first) == [("API_KEY", first)]
-    assert found_in(second) == [
-        ("API_KEY", f"{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----"),
-    ]
+    assert found_in(second) == [("API_KEY", f"{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----")]
 
 
 # Passwords

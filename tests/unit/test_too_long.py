@@ -91,9 +91,7 @@ def test_a_text_over_the_known_limit_is_first_cut_to_that() -> None:
 
 
 @pytest.mark.parametrize("policy", [OnTokenLimit.MEAN, OnTokenLimit.TRUNCATE])
-def test_model_that_rejects_every_length_is_not_asked_forever(
-    policy: OnTokenLimit,
-) -> None:
+def test_model_that_rejects_every_length_is_not_asked_forever(policy: OnTokenLimit) -> None:
     asked: list[str] = []
 
     def never(text: str) -> Vector:

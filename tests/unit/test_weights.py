@@ -74,10 +74,7 @@ def test_propose_weight_needs_enough_queries_that_did_not_fail() -> None:
 
 
 def test_propose_weight_uses_reciprocal_ranks_of_phrases() -> None:
-    evaluations = {
-        0.5: evaluated([4] * 30, phrases=True),
-        0.7: evaluated([2] * 30, phrases=True),
-    }
+    evaluations = {0.5: evaluated([4] * 30, phrases=True), 0.7: evaluated([2] * 30, phrases=True)}
 
     report = propose_weight(evaluations, 0.5)
 

@@ -7,12 +7,7 @@ from typing import Any
 
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 
-PATHS = {
-    "jina": "/v1/rerank",
-    "cohere": "/v2/rerank",
-    "tei": "/rerank",
-    "llama.cpp": "/v1/rerank",
-}
+PATHS = {"jina": "/v1/rerank", "cohere": "/v2/rerank", "tei": "/rerank", "llama.cpp": "/v1/rerank"}
 MODEL = "word-ranker"
 
 
