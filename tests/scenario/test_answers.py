@@ -29,25 +29,20 @@ def outcome(answer: Answer) -> tuple[str, str]:
     return answer.mode.value, answer.decision_explain["reason"]
 
 
-@proves("decision.rag")
-@pytest.mark.parametrize("best", [0.55, 0.550001, 0.7, 1.0])
-def test_a_best_passage_at_or_above_the_high_threshold_is_rag(tmp_path: Path, best: float) -> None:
-    assert outcome(asked(tmp_path, 0.3, best, 0.26)) == ("rag", "reached_high")
-
-
-@proves("decision.rag", "decision.hybrid")
-def test_a_best_passage_just_below_the_high_threshold_is_hybrid(tmp_path: Path) -> None:
-    assert outcome(asked(tmp_path, 0.549999, 0.3)) == ("hybrid", "gates_held")
-
-
-@proves("decision.hybrid", "decision.hybrid-gates")
-@pytest.mark.parametrize("best", [0.5, 0.52, 0.549])
-def test_between_the_thresholds_it_is_hybrid_while_all_gates_hold(
-    tmp_path: Path, best: float
+@proves("decision.rag", "decision.hybrid", "decision.hybrid-gates")
+@pytest.mark.parametrize(
+    ("best", "expected"),
+    [
+        *((best, ("rag", "reached_high")) for best in (0.55, 0.550001, 0.7, 1.0)),
+        *((best, ("hybrid", "gates_held")) for best in (0.549999, 0.52, 0.5)),
+    ],
+)
+def test_best_passage_decides_between_rag_and_hybrid(
+    tmp_path: Path, best: float, expected: tuple[str, str]
 ) -> None:
-    answer = asked(tmp_path, best)
+    answer = asked(tmp_path, 0.3, best, 0.26)
 
-    assert outcome(answer) == ("hybrid", "gates_held")
+    assert outcome(answer) == expected
     assert all(gate["held"] for gate in answer.decision_explain["gates"])
     assert answer.answer == SAID
 

@@ -198,15 +198,6 @@ def test_folder_sync_removes_missing_files_of_that_folder_only(
     assert_settled(lib, world)
 
 
-def test_without_prune_nothing_is_removed(lib: LibraryFixture) -> None:
-    world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
-    world.ingest(manifest=manifest(lib, "a.txt", "b.txt"))
-
-    report = world.ingest(manifest=manifest(lib, "a.txt"))
-
-    assert (report.removed, names(world)) == ([], ["a.txt", "b.txt"])
-
-
 def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib)
     folder = lib.folder / "files" / "disk"
@@ -279,13 +270,6 @@ def test_run_does_what_the_dry_run_planned(lib: LibraryFixture) -> None:
     assert 0 < plan.to_embed < plan.chunks
     assert (plan.count(DocumentOutcome.NEW), plan.count(DocumentOutcome.CHANGED)) == (1, 1)
     assert plan.requests > 0
-
-
-def test_dry_run_refuses_a_bad_manifest(lib: LibraryFixture) -> None:
-    world = new_world(lib, a__txt=story(3))
-
-    with pytest.raises(ManifestInvalid, match="line 1"):
-        world.plan_ingest(manifest=manifest(lib, "../a.txt"))
 
 
 def test_documents_know_which_manifest_named_them_last(lib: LibraryFixture) -> None:
