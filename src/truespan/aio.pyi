@@ -7,9 +7,10 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, overload
 
 from truespan.engine.components import Components
+from truespan.engine.document_ingestion import Paths
 from truespan.engine.generations import Promotion
 from truespan.engine.ingestion import OnProgress, OnPrune
-from truespan.engine.world_ingestion import Paths
+from truespan.engine.world_ingestion import Sources
 from truespan.extensions.crawl.watching import OnError, Watch
 from truespan.extensions.proof.types import PublicKeys, SignedReceipt
 from truespan.extensions.quality.calibrate import CalibrationReport
@@ -58,14 +59,7 @@ from truespan.types.request import (
 )
 from truespan.types.scope import Authority, Scope, Unlimited
 from truespan.types.scope import World as WorldRecord
-from truespan.types.source import (
-    DocumentArguments,
-    DocumentFreshness,
-    IngestArguments,
-    LabelArguments,
-    TextArguments,
-    Upload,
-)
+from truespan.types.source import DocumentFreshness, IngestArguments, LabelArguments, TextArguments
 from truespan.types.token import TokenRecord, TokenSecret, TokenState
 
 class AsyncLibrary:
@@ -144,7 +138,7 @@ class AsyncWorld:
     @overload
     async def ingest(
         self,
-        paths: Paths = ...,
+        paths: Sources = ...,
         *,
         background: Literal[True],
         manifest: str | PurePath | None = ...,
@@ -154,7 +148,7 @@ class AsyncWorld:
     @overload
     async def ingest(
         self,
-        paths: Paths = ...,
+        paths: Sources = ...,
         *,
         manifest: str | PurePath | None = ...,
         sitemap: str | None = ...,
@@ -169,7 +163,7 @@ class AsyncWorld:
     ) -> IngestReport: ...
     async def ingest(
         self,
-        paths: Paths = ...,
+        paths: Sources = ...,
         *,
         manifest: str | PurePath | None = ...,
         sitemap: str | None = ...,
@@ -221,97 +215,6 @@ class AsyncWorld:
         source_url: str | None = ...,
         **options: Unpack[TextArguments],
     ) -> IngestReport: ...
-    @overload
-    async def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: Literal[True],
-        **options: Unpack[DocumentArguments],
-    ) -> Job: ...
-    @overload
-    async def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: Literal[False] = ...,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport: ...
-    async def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: bool = ...,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport | Job: ...
-    @overload
-    async def ingest_sample(self, *, background: Literal[True]) -> Job: ...
-    @overload
-    async def ingest_sample(self, *, background: Literal[False] = ...) -> IngestReport: ...
-    async def ingest_sample(self, *, background: bool = ...) -> IngestReport | Job: ...
-    @overload
-    async def ingest_pages(
-        self,
-        urls: Sequence[str] = ...,
-        *,
-        background: Literal[True],
-        sitemap: str | None = ...,
-        prune: bool = ...,
-        **options: Unpack[DocumentArguments],
-    ) -> Job: ...
-    @overload
-    async def ingest_pages(
-        self,
-        urls: Sequence[str] = ...,
-        *,
-        sitemap: str | None = ...,
-        prune: bool = ...,
-        background: Literal[False] = ...,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport: ...
-    async def ingest_pages(
-        self,
-        urls: Sequence[str] = ...,
-        *,
-        sitemap: str | None = ...,
-        prune: bool = ...,
-        background: bool = ...,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport | Job: ...
-    @overload
-    async def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
-    @overload
-    async def reingest(
-        self, reference: str | int, *, background: Literal[False] = ...
-    ) -> IngestReport: ...
-    async def reingest(
-        self, reference: str | int, *, background: bool = ...
-    ) -> IngestReport | Job: ...
-    async def plan_ingest(
-        self,
-        paths: Paths = ...,
-        *,
-        manifest: str | PurePath | None = ...,
-        sitemap: str | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> DryRun: ...
-    async def watch(
-        self,
-        folders: Paths,
-        *,
-        settle_seconds: float = ...,
-        on_error: OnError | None = ...,
-        on_progress: OnProgress | None = ...,
-        on_prune: OnPrune | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> Watch: ...
-    async def facets(
-        self,
-        keys: Sequence[str] | None = ...,
-        *,
-        limit: int = ...,
-        **filters: Unpack[FilterArguments],
-    ) -> Facets: ...
     async def search(
         self,
         query: str,
@@ -357,8 +260,6 @@ class AsyncWorld:
     def name(self) -> str: ...
     @property
     def defaults(self) -> Defaults: ...
-    @property
-    def default_audience(self) -> Audience | None: ...
     async def set_defaults(
         self,
         defaults: Defaults | str | None = ...,
@@ -379,7 +280,6 @@ class AsyncWorld:
     async def observed_by(self, observer: Observer) -> AsyncWorld: ...
     async def for_audience(self, labels: Sequence[str]) -> AsyncWorld: ...
     async def status(self) -> WorldStatus: ...
-    async def require_writable(self) -> None: ...
     async def conversation(self, id: str | None = ...) -> AsyncConversation: ...
     async def conversations(
         self, *, limit: int = ..., offset: int = ...
@@ -507,6 +407,33 @@ class AsyncConversation:
     async def delete(self, *, erase: bool = ...) -> Receipt: ...
 
 class AsyncDocuments:
+    @overload
+    async def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def reingest(
+        self, reference: str | int, *, background: Literal[False] = ...
+    ) -> IngestReport: ...
+    async def reingest(
+        self, reference: str | int, *, background: bool = ...
+    ) -> IngestReport | Job: ...
+    async def plan(
+        self,
+        paths: Paths = ...,
+        *,
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> DryRun: ...
+    async def watch(
+        self,
+        folders: Paths,
+        *,
+        settle_seconds: float = ...,
+        on_error: OnError | None = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> Watch: ...
     async def list(self) -> list[Document]: ...
     async def find(
         self,
@@ -519,6 +446,15 @@ class AsyncDocuments:
         limit: int | None = ...,
         **filters: Unpack[FilterArguments],
     ) -> DocumentPage: ...
+    async def facets(
+        self,
+        keys: Sequence[str] | None = ...,
+        *,
+        limit: int = ...,
+        **filters: Unpack[FilterArguments],
+    ) -> Facets: ...
+    @property
+    def default_audience(self) -> Audience | None: ...
     async def freshness(self, *, seconds: int = ...) -> list[DocumentFreshness]: ...
     async def get(self, reference: str | int) -> Document: ...
     async def text(self, reference: str | int) -> str: ...

@@ -44,7 +44,7 @@ def test_new_documents_have_the_audience_of_their_world(tmp_path: Path) -> None:
     world.add_text("A lamp again.", id="lamp.txt")
     world.add_text("A secret.", id="secret.txt")
     assert labels_in(world) == {**expected, "side.txt": LEGAL, "secret.txt": ()}
-    assert lib.library.create_world("plain").default_audience == ("everyone",)
+    assert lib.library.create_world("plain").documents.default_audience == ("everyone",)
 
 
 @proves("audience.declared")
@@ -65,7 +65,7 @@ def test_new_rule_applies_to_unchanged_files(
 @proves("audience.default")
 def test_world_may_require_an_audience(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", audience_required=True)
-    assert world.default_audience is None
+    assert world.documents.default_audience is None
     report = world.add_texts(["A lamp."], ids=["lamp.txt"])
     assert [failure.code for failure in report.failures] == ["audience_missing"]
     assert world.add_text("A lamp.", id="lamp.txt", audience=LEGAL).failures == []
@@ -73,9 +73,9 @@ def test_world_may_require_an_audience(lib: LibraryFixture) -> None:
     assert labels_in(world) == {"lamp.txt": LEGAL}
 
     world.set_defaults("contract")
-    assert (world.default_audience, world.defaults) == (None, "contract")
+    assert (world.documents.default_audience, world.defaults) == (None, "contract")
     world.set_defaults(audience_required=False)
-    assert world.default_audience == ("everyone",)
+    assert world.documents.default_audience == ("everyone",)
     with pytest.raises(InvalidArgument):
         world.set_defaults(audience=["a"], audience_required=True)
     with pytest.raises(InvalidArgument):
@@ -86,7 +86,7 @@ def test_world_may_require_an_audience(lib: LibraryFixture) -> None:
 def test_default_audience_is_hidden_from_callers_with_labels(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world", audience=["group:hr"])
     limited = world.for_audience(["group:legal"])
-    assert limited.default_audience is None
+    assert limited.documents.default_audience is None
     with pytest.raises(WorldNotFound):
         limited.set_defaults(audience=["group:legal"])
     token = lib.library.tokens.create("t", worlds=["world"], audience=["group:legal"])[1].reveal()
@@ -165,4 +165,4 @@ def test_default_audience_is_part_of_backups(tmp_path: Path) -> None:
         library.backup(tmp_path / "backup")
     truespan.restore(tmp_path / "backup", tmp_path / "two")
     with truespan.open(tmp_path / "two") as library:
-        assert library.world("a").default_audience == LEGAL
+        assert library.world("a").documents.default_audience == LEGAL

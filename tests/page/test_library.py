@@ -82,7 +82,7 @@ def test_page_sets_the_audience_of_new_documents(
 
 def audience_of(folder: Path, world: str) -> tuple[str, ...] | None:
     with truespan.open(folder / "library") as library:
-        return library.world(world).default_audience
+        return library.world(world).documents.default_audience
 
 
 def test_new_world_gets_the_model_of_its_languages(

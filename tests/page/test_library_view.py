@@ -35,14 +35,14 @@ def shelf(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (folder / "quay.txt").write_text(QUAY, "utf-8")
     with truespan.open(folder / "library", create=True) as library:
         world = library.create_world("harbour")
-        world.ingest_uploads([Upload("heron.md", BOOK.encode())], kind="book", tags=["novel"])
-        world.ingest_uploads([Upload("mill.docx", manual())])
+        world.ingest([Upload("heron.md", BOOK.encode())], kind="book", tags=["novel"])
+        world.ingest([Upload("mill.docx", manual())])
         world.ingest(
             str(folder / "quay.txt"), title=LONG.strip(), metadata={"team": "a", "year": 7}
         )
-        world.ingest_uploads([Upload(EMOJI, "👩🏽‍🚀 The moon. 🚀 The earth.".encode())])
+        world.ingest([Upload(EMOJI, "👩🏽‍🚀 The moon. 🚀 The earth.".encode())])
         notes = [Upload(f"note {n:02}.txt", f"Note {n}.".encode()) for n in range(NOTES)]
-        world.ingest_uploads(notes, tags=["note"], metadata={"team": "b"})
+        world.ingest(notes, tags=["note"], metadata={"team": "b"})
         library.create_world("void")
     for name in PICTURES:
         del os.environ[name]

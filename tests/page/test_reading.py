@@ -188,7 +188,7 @@ def test_chapter_buttons_move_by_the_chapters_of_a_part(
     )
     with truespan.open(tmp_path / "library", create=True) as library:
         upload = Upload("book.md", headings.encode())
-        library.create_world("w").ingest_uploads([upload], kind="book")
+        library.create_world("w").ingest([upload], kind="book")
     with served(tmp_path / "library") as running:
         visit = visits(running.address)
         visit.open("book.md")

@@ -139,13 +139,13 @@ def uploaded_twice(made: Library) -> tuple[World, str]:
     """Upload a document twice, the second time with a failing provider, which keeps the file."""
     first, second = rare_text("first"), rare_text("second")
     world = made.create_world("world")
-    world.ingest_uploads([Upload("secret.txt", first.encode())], background=True)
+    world.ingest([Upload("secret.txt", first.encode())], background=True)
     waited(made)
     embedder = made._components.embedder
     assert isinstance(embedder, WordEmbedder)
     embedder.before = refuse
     both = [Upload("secret.txt", second.encode()), Upload("other.txt", b"Another. One more.")]
-    job = world.ingest_uploads(both, background=True)
+    job = world.ingest(both, background=True)
     waited(made)
     embedder.before = None
     assert world.jobs.get(job.id).state is JobState.FAILED
@@ -199,7 +199,7 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         embedder = made._components.embedder
         assert isinstance(embedder, WordEmbedder)
         embedder.before = refuse
-        failed = world.ingest_uploads([Upload("failed.txt", text.encode())], background=True)
+        failed = world.ingest([Upload("failed.txt", text.encode())], background=True)
         waited(made)
         assert uploads(home)
         left_behind(made, world, "queued.txt")

@@ -218,7 +218,7 @@ def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
         ("book.txt", "source_copied"),
     }
     assert "same content as files/one.txt" in report.failures[0].message
-    plan = world.plan_ingest(lib.write("three.txt", LAMP), copies="link")
+    plan = world.documents.plan(lib.write("three.txt", LAMP), copies="link")
     assert [row.outcome.value for row in plan.rows] == ["unchanged"]
     assert world.ingest(lib.write("two.txt", LAMP), copies="keep").ingested == ["two.txt"]
 

@@ -40,7 +40,7 @@ def shelf(lib: LibraryFixture) -> World:
     world.ingest(lib.write("quay/Lamps.txt", TEXT), tags=["light"], title="Zebra lamps")
     world.ingest(lib.write("quay/boats.txt", "The boats are in."), metadata={"team": "Grün"})
     world.ingest(lib.write("hut.txt", "The hut is cold."), kind="book", language="de")
-    world.ingest_uploads([Upload("👩🏽‍🚀 log.txt", b"An upload about the moon.")], version="2.0")
+    world.ingest([Upload("👩🏽‍🚀 log.txt", b"An upload about the moon.")], version="2.0")
     return world
 
 
@@ -171,7 +171,7 @@ def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
     world = shelf(lib)
     lib.write("quay/Lamps.txt", "There is but one lamp now.")
 
-    job = world.reingest("Lamps.txt", background=True)
+    job = world.documents.reingest("Lamps.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
 
     document = world.documents.get("Lamps.txt")
@@ -184,18 +184,18 @@ def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
 def test_what_cannot_be_read_again_says_what_to_do(lib: LibraryFixture, tmp_path: Path) -> None:
     world = shelf(lib)
     with pytest.raises(InvalidArgument, match="Upload it again"):
-        world.reingest("👩🏽‍🚀 log.txt", background=True)
+        world.documents.reingest("👩🏽‍🚀 log.txt", background=True)
     secret = tmp_path / "elsewhere" / "secret.txt"
     secret.parent.mkdir()
     secret.write_text("Nobody was given this.")
     path = Path(world.documents.get("hut.txt").path)
     path.unlink()
     with pytest.raises(SourceMissing):
-        world.reingest("hut.txt", background=True)
+        world.documents.reingest("hut.txt", background=True)
     path.symlink_to(secret)
     with pytest.raises(SourceOutside):
-        world.reingest("hut.txt", background=True)
+        world.documents.reingest("hut.txt", background=True)
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)
     with pytest.raises(NotAllowed):
-        lib.library.under(writer).world("shelf").reingest("boats.txt", background=True)
+        lib.library.under(writer).world("shelf").documents.reingest("boats.txt", background=True)

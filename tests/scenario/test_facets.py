@@ -56,7 +56,7 @@ def listed(facets: Facets) -> dict[tuple[str, bool], list[tuple[Any, int]]]:
 
 @proves("request.facets")
 def test_documents_are_counted_by_label_and_metadata(world: World) -> None:
-    found = world.facets()
+    found = world.documents.facets()
 
     assert (found.documents, found.chunks, found.warnings) == (4, 4, ())
     assert listed(found) == {
@@ -82,21 +82,21 @@ def test_documents_are_counted_by_label_and_metadata(world: World) -> None:
 
 @proves("request.facets")
 def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
-    assert listed(world.facets(["team", "tags", "absent"])) == {
+    assert listed(world.documents.facets(["team", "tags", "absent"])) == {
         ("tags", False): [("net", 2), ("it", 1)],
         ("team", True): [("a", 2), ("b", 1)],
         ("absent", True): [],
     }
-    assert listed(world.facets(["metadata.language", "language"])) == {
+    assert listed(world.documents.facets(["metadata.language", "language"])) == {
         ("language", False): [("en", 3), ("de", 1)],
         ("language", True): [("x", 1)],
     }
-    [years] = world.facets(["year"], limit=1).facets
+    [years] = world.documents.facets(["year"], limit=1).facets
     assert (len(years.values), years.more_values, years.documents) == (1, 2, 3)
-    scoped = world.facets(["year", "open"], tags=["net"], metadata={"team": "b"})
+    scoped = world.documents.facets(["year", "open"], tags=["net"], metadata={"team": "b"})
     assert (scoped.documents, scoped.chunks) == (1, 1)
     assert listed(scoped) == {("year", True): [(2023.5, 1)], ("open", True): [(True, 1)]}
-    assert world.facets(documents=[]).documents == 0
+    assert world.documents.facets(documents=[]).documents == 0
 
     for arguments, reason in (
         ({"limit": 0}, "limit must be between"),
@@ -107,13 +107,13 @@ def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
         ({"metadata": {"team": {}}}, "no operator"),
     ):
         with pytest.raises(InvalidArgument, match=reason):
-            world.facets(**arguments)  # type: ignore[arg-type]
+            world.documents.facets(**arguments)  # type: ignore[arg-type]
 
 
 @proves("request.facets")
 def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> None:
     wrong = []
-    for facet in world.facets().facets:
+    for facet in world.documents.facets().facets:
         for value in facet.values:
             if facet.metadata:
                 filters: dict[str, Any] = {"metadata": {facet.key: value.value}}
@@ -138,13 +138,13 @@ def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(lib: LibraryFixtu
     everything = {f"k{number:03}": number for number in range(120)} | {"many": list(range(30))}
     world.ingest(lib.write("a.txt", "The lamp."), metadata=everything)
 
-    found = world.facets()
+    found = world.documents.facets()
 
     assert (len(found.facets), found.more_keys) == (4 + 100, 21)
-    [many] = world.facets(["many"]).facets
+    [many] = world.documents.facets(["many"]).facets
     assert (len(many.values), many.more_values) == (10, 20)
     assert (many.least, many.greatest) == (0, 29)
-    assert lib.library.create_world("empty").facets().facets == ()
+    assert lib.library.create_world("empty").documents.facets().facets == ()
 
 
 @proves("request.facets")
@@ -154,7 +154,7 @@ def test_damaged_documents_are_named_and_not_counted(lib: LibraryFixture) -> Non
     lib.sql("UPDATE revisions SET kind = 'book' WHERE name = 'c.txt'")
     lib.sql("UPDATE worlds SET changes = changes + 1")
 
-    found = world.facets(["kind", "team", "tags"])
+    found = world.documents.facets(["kind", "team", "tags"])
 
     assert found.documents == 2
     assert listed(found) == {
@@ -165,7 +165,7 @@ def test_damaged_documents_are_named_and_not_counted(lib: LibraryFixture) -> Non
     [notice] = found.warnings
     assert notice.code == "metadata_damaged"
     assert "not counted: b.txt, c.txt." in notice.message
-    assert world.facets(["team"], metadata={"team": "b"}).warnings
+    assert world.documents.facets(["team"], metadata={"team": "b"}).warnings
     lib.library.close()
 
 
@@ -175,12 +175,14 @@ def test_facets_are_of_one_world_and_not_for_readers(lib: LibraryFixture) -> Non
     lib.library.create_world("other").ingest(
         lib.write("x.txt", "Hidden."), metadata={"secret": 1}, tags=["hidden"]
     )
-    shown = repr(world.facets()) + repr(world.facets(["secret", "tags"]).facets[1:])
+    shown = repr(world.documents.facets()) + repr(
+        world.documents.facets(["secret", "tags"]).facets[1:]
+    )
     assert "hidden" not in shown
     assert "FacetValue(value=1," not in shown
     follow = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.FOLLOW}))
     follower = lib.library.under(follow).world("world")
     with pytest.raises(NotAllowed):
-        follower.facets()
+        follower.documents.facets()
     assert not hasattr(world.reader("ada"), "facets")
     lib.library.close()

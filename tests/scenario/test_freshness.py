@@ -57,7 +57,7 @@ def test_files_are_compared_by_content_alone(lib: LibraryFixture) -> None:
     paths = [Path(lib.write(f"{name}.md", f"{KEY} It was {name}.")) for name in names]
     world = lib.library.create_world("world")
     world.ingest([str(path) for path in paths])
-    world.ingest_uploads([Upload("upload.md", OIL.encode())])
+    world.ingest([Upload("upload.md", OIL.encode())])
     _, touched, edited, gone = paths
     before = edited.stat()
     os.utime(touched, (1, 1))
@@ -144,7 +144,7 @@ def test_pages_are_compared_by_validators_or_content(server: WebServer, tmp_path
     server.pages["/latin"] = page(latin, "text/html; charset=iso-8859-1")
     names = ("tagged", "plain", "gone", "broken", "latin")
     urls = {name: server.url(f"/{name}") for name in names}
-    world.ingest_pages([*urls.values()])
+    world.ingest([*urls.values()])
     server.requests.clear()
     shown = {name: url.removeprefix("http://") for name, url in urls.items()}
 
@@ -170,7 +170,7 @@ def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_
     lib = make_library(tmp_path, clock=clock, pages=pages)
     world = lib.library.create_world("world")
     server.pages["/guide"] = page(f"<p>{KEY}</p>")
-    world.ingest_pages([server.url("/guide")])
+    world.ingest([server.url("/guide")])
     server.requests.clear()
 
     others = WebPages(["example.org"], clock=clock, version="1", max_bytes=1 << 20, private=True)

@@ -216,7 +216,7 @@ def test_texts_that_another_model_embeds_are_counted_and_foretold(lib: LibraryFi
     world.generations.reindex(model="wide")
     source = lib.write("world/b.md", "A tower. It burned.")
 
-    assert ["wide" in model for model in world.plan_ingest(source).other_models] == [True]
+    assert ["wide" in model for model in world.documents.plan(source).other_models] == [True]
     assert world.ingest(source).embedded == 2
 
 

@@ -30,7 +30,7 @@ def files_of(library: Path) -> list[bytes]:
 def test_kept_upload_is_shown_after_a_restore(tmp_path: Path) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.create_world("pier")
-        world.ingest_uploads([Upload("kept.pdf", KEPT), Upload("deleted.pdf", DELETED)])
+        world.ingest([Upload("kept.pdf", KEPT), Upload("deleted.pdf", DELETED)])
         world.documents.delete("deleted.pdf")
         shown = world.documents.picture("kept.pdf")
         library.backup(tmp_path / "pier.backup")
@@ -50,7 +50,7 @@ def test_kept_upload_is_shown_after_a_restore(tmp_path: Path) -> None:
 @proves("pictures.in-backups", "upkeep.backup-restores")
 def test_changed_upload_in_a_backup_is_refused(tmp_path: Path) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
-        library.create_world("pier").ingest_uploads([Upload("kept.pdf", KEPT)])
+        library.create_world("pier").ingest([Upload("kept.pdf", KEPT)])
         library.backup(tmp_path / "pier.backup")
     path = tmp_path / "pier.backup"
     with zipfile.ZipFile(path) as archive:
@@ -69,12 +69,12 @@ def test_changed_upload_in_a_backup_is_refused(tmp_path: Path) -> None:
 def test_upload_is_removed_when_its_text_is_redacted(tmp_path: Path) -> None:
     data = make_pdf([Page(column(["Write to ida.holm@example.org soon."]))])
     plain = make_library(tmp_path)
-    plain.library.create_world("world").ingest_uploads([Upload("a.pdf", data)])
+    plain.library.create_world("world").ingest([Upload("a.pdf", data)])
     assert [path for path in (tmp_path / "pictures").rglob("*") if path.is_file()]
     plain.library.close()
 
     lib = make_library(tmp_path, preparation=Preparation(sanitizer=Sanitizer(mode=Mode.ON)))
-    lib.library.world("world").ingest_uploads([Upload("a.pdf", data)])
+    lib.library.world("world").ingest([Upload("a.pdf", data)])
 
     assert "ida.holm" not in lib.library.world("world").documents.text("1")
     assert not [path for path in (tmp_path / "pictures").rglob("*") if path.is_file()]

@@ -22,7 +22,7 @@ lib = make_library(Path(sys.argv[1]), store="sqlite")
 # As if the operating system killed the process while it embeds the document.
 lib.embedder.before = lambda: os._exit(9)
 if sys.argv[2] == "submit":
-    lib.library.create_world("world").ingest_uploads(
+    lib.library.create_world("world").ingest(
         [Upload("a.txt", b"The tide comes in.")], background=True
     )
 else:

@@ -84,7 +84,7 @@ def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> 
     missing = world.ingest(f"{path}/notes/west.txt")
     assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
     put(lib, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
-    job = world.reingest("north.txt", background=True)
+    job = world.documents.reingest("north.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert "six" in world.documents.text("north.txt")
@@ -110,7 +110,7 @@ def test_pruning_removes_the_documents_of_members_that_are_gone(lib: LibraryFixt
     put(lib, "team/docs.zip", less)
     assert world.ingest(folder).removed == []
 
-    plan = world.plan_ingest(folder, prune=True)
+    plan = world.documents.plan(folder, prune=True)
     assert [document.name for document in plan.removed] == ["south.txt"]
     assert {(row.name, row.outcome.value) for row in plan.rows} == {
         ("guide.md", "unchanged"),
@@ -162,13 +162,13 @@ def test_what_is_declared_of_an_archive_holds_for_its_members(lib: LibraryFixtur
 def test_an_uploaded_archive_is_opened_and_forgotten(lib: LibraryFixture) -> None:
     world = lib.world()
     upload = Upload("docs.zip", zip_of(FILES))
-    assert len(world.ingest_uploads([upload]).ingested) == 3
+    assert len(world.ingest([upload]).ingested) == 3
     assert shown(world) == {
         "docs.zip/guide.md",
         "docs.zip/notes/north.txt",
         "docs.zip/notes/south.txt",
     }
-    assert world.ingest_uploads([upload]).unchanged == 3
+    assert world.ingest([upload]).unchanged == 3
 
     # A cancelled job leaves nothing of what it had staged, nor the file.
     def cancel() -> None:
@@ -177,7 +177,7 @@ def test_an_uploaded_archive_is_opened_and_forgotten(lib: LibraryFixture) -> Non
 
     lib.embedder.before = cancel
     with pytest.raises(Cancelled):
-        world.ingest_uploads([Upload("docs.zip", zip_of(FILES | {"guide.md": "Changed."}))])
+        world.ingest([Upload("docs.zip", zip_of(FILES | {"guide.md": "Changed."}))])
     lib.embedder.before = None
     assert not any(document.staged for document in world.documents.list())
     assert not [path for path in (lib.folder / "uploads").rglob("*") if path.is_file()]

@@ -98,7 +98,7 @@ def test_pictures_do_not_depend_on_what_follows(lib: LibraryFixture, position: i
     replies = []
     for number, data in enumerate(endings):
         world = lib.library.create_world(f"world {number}")
-        world.ingest_uploads([Upload("book.pdf", data)], kind="book")
+        world.ingest([Upload("book.pdf", data)], kind="book")
         reader = world.reader("ada")
         reader.set_position("book.pdf", sentence=position)
         replies.append([_reply(reader, page) for page in range(1, 5)])
@@ -175,9 +175,7 @@ def test_only_the_reader_of_a_token_gets_pictures(lib: LibraryFixture) -> None:
 
 @proves("pictures.kept-and-removed")
 def test_upload_is_shown_and_removed_with_the_document(lib: LibraryFixture, world: World) -> None:
-    world.ingest_uploads(
-        [Upload("book.pdf", pdf_of(FIRST)), Upload("page.html", b"<p>Hi <b>you</b>.")]
-    )
+    world.ingest([Upload("book.pdf", pdf_of(FIRST)), Upload("page.html", b"<p>Hi <b>you</b>.")])
     folder = lib.folder / "pictures"
 
     assert world.documents.picture("book.pdf", 1).width > 1000
@@ -203,9 +201,9 @@ def test_changed_file_is_not_shown(lib: LibraryFixture) -> None:
 
 @proves("pictures.kept-and-removed")
 def test_new_revision_removes_earlier_pictures(lib: LibraryFixture, world: World) -> None:
-    world.ingest_uploads([Upload("book.pdf", pdf_of(FIRST))])
+    world.ingest([Upload("book.pdf", pdf_of(FIRST))])
     world.documents.picture("book.pdf", 1)
-    world.ingest_uploads([Upload("book.pdf", pdf_of(SECOND))])
+    world.ingest([Upload("book.pdf", pdf_of(SECOND))])
 
     files = [path for path in (lib.folder / "pictures").rglob("*") if path.is_file()]
     assert [path.name.endswith("-source") for path in files] == [True]

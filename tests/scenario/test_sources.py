@@ -185,7 +185,7 @@ def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(
     world.ingest(str(second.parent))
 
     second.rename(second.with_name("README.md"))
-    plan = world.plan_ingest(str(second.parent), prune=True)
+    plan = world.documents.plan(str(second.parent), prune=True)
     report = world.ingest(str(second.parent), prune=True)
 
     assert plan.moved == tuple(report.moved)

@@ -64,7 +64,7 @@ def replies_about(world: World, name: str) -> list[str]:
         lambda: world.search("lamp", documents=[name]),
         lambda: world.search("lamp", source=name),
         lambda: world.retrieve("lamp", documents=[name]),
-        lambda: world.facets(documents=[name]),
+        lambda: world.documents.facets(documents=[name]),
         lambda: world.why_not(name, "lamp"),
         lambda: reader.position(name),
         lambda: reader.set_position(name, sentence=0),
@@ -82,7 +82,7 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
     yield lambda: world.search("lamp", metadata={"salary": 3})
     yield lambda: world.search("lamp", language="de")
     yield lambda: world.documents.freshness()
-    yield lambda: world.facets()
+    yield lambda: world.documents.facets()
     yield lambda: world.status()
     yield lambda: world.documents.list()
     yield lambda: world.documents.find("pay").total

@@ -83,7 +83,7 @@ def told(library: Library) -> list[str]:
         found = world.search("lamp by night", top_k=30, floor=0.0)
         answers += [to_json(found.passages), found.context]
         answers += [frozen(world.retrieve("lamp", language=None))]
-        answers += [to_json(world.facets())]
+        answers += [to_json(world.documents.facets())]
         answers += [
             to_json(world.documents.list()),
             to_json(replace(world.status(), vectors=0, word_states=0)),

@@ -120,7 +120,7 @@ def main(arguments: list[str]) -> None:
             case "ingest" | "ingest with workers":
                 chosen.ingest(arguments[4])
             case "upload":
-                chosen.ingest_uploads([Upload("tale.txt", Path(arguments[4]))], background=True)
+                chosen.ingest([Upload("tale.txt", Path(arguments[4]))], background=True)
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "serve":
                 print(*(job.id for job in opened.server.resume_waiting()))

@@ -82,7 +82,7 @@ def held_up(lib: LibraryFixture) -> Iterator[Gate]:
     """Keep the worker busy with a job of another world until the block ends."""
     gate = lib.embedder.before = Gate()
     busy = lib.library.world("busy", create=True)
-    busy.ingest_uploads([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)
+    busy.ingest([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)
     assert gate.reached.wait(WAIT)
     yield gate
     lib.embedder.before = None
@@ -108,7 +108,7 @@ def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture, world: 
 
 
 def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, world: World) -> None:
-    job = world.ingest_uploads(
+    job = world.ingest(
         [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
     )
 
@@ -124,7 +124,7 @@ def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, wor
 def test_the_same_name_is_the_same_document(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         jobs = [
-            world.ingest_uploads([Upload("a.txt", text)], background=True)
+            world.ingest([Upload("a.txt", text)], background=True)
             for text in (b"The first.", b"The second.")
         ]
 
@@ -141,16 +141,16 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(lib: LibraryFixture) -> 
         (SourceMissing, lambda: world.ingest("nowhere/at/all", background=True)),
         (InvalidArgument, lambda: world.ingest([], background=True)),
         (InvalidArgument, lambda: world.ingest("a", kind="novel", background=True)),
-        (InvalidArgument, lambda: world.ingest_uploads([Upload("../a", b"x")], background=True)),
+        (InvalidArgument, lambda: world.ingest([Upload("../a", b"x")], background=True)),
         (
             InvalidArgument,
-            lambda: world.ingest_uploads([Upload("a", b"x")], kind="novel", background=True),
+            lambda: world.ingest([Upload("a", b"x")], kind="novel", background=True),
         ),
         (
             InvalidArgument,
-            lambda: world.ingest_uploads([Upload("a", b"x")], chunking="none", background=True),
+            lambda: world.ingest([Upload("a", b"x")], chunking="none", background=True),
         ),
-        (InvalidArgument, lambda: world.ingest_uploads([], background=True)),
+        (InvalidArgument, lambda: world.ingest([], background=True)),
         (InvalidArgument, lambda: world.generations.reindex(model="none", background=True)),
         (InvalidArgument, lambda: world.generations.reindex(chunking="none", background=True)),
         (JobNotFound, lambda: world.jobs.resume("none", background=True)),
@@ -171,7 +171,7 @@ def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
     lib.library.close()
     other = WordEmbedder(profile=replace(lib.embedder.profile, model="other"))
     with make_library(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
-        library.world("world").ingest_uploads([Upload("a.txt", b"x")], background=True)
+        library.world("world").ingest([Upload("a.txt", b"x")], background=True)
     assert files(lib) == []
 
 
@@ -181,7 +181,7 @@ def test_who_may_not_write_submits_nothing(lib: LibraryFixture) -> None:
     view = lib.library.under(reading).world("world")
 
     for call in (
-        lambda: view.ingest_uploads([Upload("a.txt", b"x")], background=True),
+        lambda: view.ingest([Upload("a.txt", b"x")], background=True),
         lambda: view.ingest(lib.write("b.txt", "B."), background=True),
         lambda: view.jobs.resume(world.jobs.list()[0].id, background=True),
     ):
@@ -211,8 +211,8 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(
     lib: LibraryFixture, world: World
 ) -> None:
     with held_up(lib):
-        kept = world.ingest_uploads([Upload("kept.txt", b"Kept.")], background=True)
-        job = world.ingest_uploads([Upload("gone.txt", b"Gone.")], background=True)
+        kept = world.ingest([Upload("kept.txt", b"Kept.")], background=True)
+        job = world.ingest([Upload("gone.txt", b"Gone.")], background=True)
         before = len(files(lib))
 
         assert world.jobs.cancel(job.id).state is JobState.CANCELLED
@@ -228,7 +228,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(
 
 def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
-    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
+    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
     failed = settled(lib, world, job)
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
     assert files(lib)
@@ -243,7 +243,7 @@ def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture, world: 
 
 def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
-    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
+    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
     settled(lib, world, job)
 
     lib.embedder.before = None
@@ -260,8 +260,7 @@ def test_one_that_fails_keeps_nobody_else_waiting(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     lib.embedder.before = fail
     jobs = [
-        world.ingest_uploads([Upload(name, b"One. Two.")], background=True)
-        for name in ("a.txt", "b.txt")
+        world.ingest([Upload(name, b"One. Two.")], background=True) for name in ("a.txt", "b.txt")
     ]
 
     states = [settled(lib, world, job) for job in jobs]
@@ -276,11 +275,9 @@ def closed_while_running(lib: LibraryFixture, *waiting: bytes) -> list[Job]:
     """Close a library whose worker is in the middle of one job while others wait."""
     gate = lib.embedder.before = Gate()
     world = lib.library.create_world("world")
-    jobs = [world.ingest_uploads([Upload("first.txt", STORY.encode())], background=True)]
+    jobs = [world.ingest([Upload("first.txt", STORY.encode())], background=True)]
     assert gate.reached.wait(WAIT)
-    jobs += [
-        world.ingest_uploads([Upload(f"{text!r}.txt", text)], background=True) for text in waiting
-    ]
+    jobs += [world.ingest([Upload(f"{text!r}.txt", text)], background=True) for text in waiting]
     closing = threading.Thread(target=lib.library.close)
     closing.start()
     assert queue_of(lib)._stopping.wait(WAIT)
@@ -312,9 +309,9 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     library = Library(replace(lib.library._components, queue=queue))
     gate = lib.embedder.before = Gate()
     world = library.create_world("world")
-    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
+    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
     assert gate.reached.wait(WAIT)
-    waiting = world.ingest_uploads([Upload("b.txt", b"Waiting.")], background=True)
+    waiting = world.ingest([Upload("b.txt", b"Waiting.")], background=True)
     thread = queue._thread
     assert thread is not None
 
@@ -326,7 +323,7 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     thread.join(WAIT)
     assert not thread.is_alive()
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    late = world.ingest_uploads([Upload("late.txt", b"Too late.")], background=True)
+    late = world.ingest([Upload("late.txt", b"Too late.")], background=True)
     assert world.jobs.get(late.id).state is JobState.INTERRUPTED
     library.close()
 
@@ -420,7 +417,7 @@ def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
 
 def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
-        job = world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
+        job = world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
 
     assert settled(lib, world, job).state is JobState.DONE
@@ -429,7 +426,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: Wo
 
 def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
-        world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
+        world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         receipt = lib.library.delete_world("world")
         assert receipt.uploads.files == 1
 
@@ -460,7 +457,7 @@ def test_progress_is_written_down_every_second(lib: LibraryFixture, world: World
         seen.append(world.jobs.list()[0].counts.fraction)
 
     lib.embedder.before = look
-    job = world.ingest_uploads([Upload("a.txt", (STORY * 3).encode())], background=True)
+    job = world.ingest([Upload("a.txt", (STORY * 3).encode())], background=True)
 
     assert settled(lib, world, job).state is JobState.DONE
     assert len(seen) > 3

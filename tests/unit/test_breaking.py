@@ -77,11 +77,11 @@ def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(
     except OSError:
         pytest.skip("this file system wants names that are text")
     world.ingest([odd, str(folder)])
-    assert world.plan_ingest(str(folder), prune=True).removed == ()
+    assert world.documents.plan(str(folder), prune=True).removed == ()
 
     os.unlink(odd)
 
-    assert len(world.plan_ingest(str(folder), prune=True).removed) == 1
+    assert len(world.documents.plan(str(folder), prune=True).removed) == 1
 
 
 def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(
@@ -116,7 +116,7 @@ def test_a_plan_says_that_a_document_waits_to_be_shown(lib: LibraryFixture, worl
     for step in range(2, 12):
         with suppress(Stopped):
             stopped_at(lib, step).world("world").ingest(path)
-        planned = world.plan_ingest(path).rows[0].outcome
+        planned = world.documents.plan(path).rows[0].outcome
         outcomes.add(planned)
         report = world.ingest(path)
         assert (planned is DocumentOutcome.UNCHANGED) == (report.unchanged == 1), step

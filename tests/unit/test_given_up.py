@@ -47,7 +47,7 @@ def settled(lib: LibraryFixture, world: World, job: Job) -> Job:
 
 
 def upload(world: World, text: str, name: str = "a.txt") -> Job:
-    return world.ingest_uploads([Upload(name, text.encode())], background=True)
+    return world.ingest([Upload(name, text.encode())], background=True)
 
 
 def refuse() -> None:

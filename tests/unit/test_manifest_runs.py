@@ -239,7 +239,7 @@ def test_dry_run_plans_and_writes_nothing(lib: LibraryFixture) -> None:
     path = manifest(lib, "a.txt", "b.txt", "new.txt", "empty.txt", "gone.txt")
     lib.journal.clear()
 
-    plan = world.plan_ingest(manifest=path, prune=True)
+    plan = world.documents.plan(manifest=path, prune=True)
 
     assert {row.name: row.outcome for row in plan.rows} == {
         "a.txt": DocumentOutcome.UNCHANGED,
@@ -261,7 +261,7 @@ def test_run_does_what_the_dry_run_planned(lib: LibraryFixture) -> None:
     lib.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
     path = manifest(lib, "a.txt", "b.txt", "new.txt")
 
-    plan = world.plan_ingest(manifest=path)
+    plan = world.documents.plan(manifest=path)
     asked = len(lib.embedder.documents)
     report = world.ingest(manifest=path)
 

@@ -46,7 +46,7 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(lib: LibraryFixture)
 
     (folder(lib) / "sub").mkdir()
     os.rename(folder(lib) / "a.txt", folder(lib) / "sub" / "c.txt")
-    plan = world.plan_ingest(str(folder(lib)), prune=True)
+    plan = world.documents.plan(str(folder(lib)), prune=True)
     report = world.ingest(str(folder(lib)), prune=True)
 
     assert (plan.to_embed, plan.removed) == (0, ())

@@ -15,6 +15,7 @@ from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
+from truespan.engine.world_ingestion import ingest_pages
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
 from truespan.extensions.crawl.web import WebPages
 from truespan.types.job import JobState
@@ -87,7 +88,7 @@ def test_unchanged_page_is_not_sent_again(world: World, server: WebServer) -> No
     assert world.ingest(server.url("/old"), title="Mine").ingested == ["old"]
     assert "if-none-match" not in server.requests[-1][1]
     assert world.ingest(server.url("/old")).unchanged == 1
-    plan = world.plan_ingest(server.url("/old"))
+    plan = world.documents.plan(server.url("/old"))
     assert [row.outcome.value for row in plan.rows] == ["unchanged"]
 
 
@@ -223,7 +224,7 @@ def test_page_is_ingested_in_the_background_and_again(world: World, server: WebS
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     server.pages["/a"] = page(html(story(6)))
-    again = world.reingest("a", background=True)
+    again = world.documents.reingest("a", background=True)
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(again.id).state is JobState.DONE
     assert "Sentence 5" in world.documents.text("a")
@@ -238,10 +239,10 @@ def test_submitted_pages_never_read_files_of_the_server(
 
     for path in (secret, f"file://{secret}", "upload:secret.txt"):
         with pytest.raises(InvalidArgument, match="http://"):
-            world.ingest_pages([server.url("/a"), path], background=True)
+            ingest_pages(world, [server.url("/a"), path])
     assert world.jobs.list() == []
 
-    job = world.ingest_pages([server.url("/a")], tags=["web"], background=True)
+    job = ingest_pages(world, [server.url("/a")], tags=["web"])
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     assert [document.tags for document in world.documents.list()] == [("web",)]

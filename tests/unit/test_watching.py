@@ -95,7 +95,9 @@ class Scene:
         def on_error(error: TruespanError, pause: float) -> None:
             self.errors.append(f"{error.code} {pause:.0f}")
 
-        return self.world.watch(str(self.folder), on_error=on_error, allow_empty=allow_empty)
+        return self.world.documents.watch(
+            str(self.folder), on_error=on_error, allow_empty=allow_empty
+        )
 
     def run(self, *changes: Action) -> list[str]:
         return [outcome(report) for report in self.watch(*changes)]
@@ -139,7 +141,7 @@ def test_watching_without_its_package_is_refused(
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world(create=True)
         with pytest.raises(InvalidConfiguration) as refusal:
-            world.watch(tmp_path / "files")
+            world.documents.watch(tmp_path / "files")
     assert "the extra 'watch'" in refusal.value.advice
 
 
@@ -284,7 +286,7 @@ def test_cancelled_job_does_not_begin_again_until_something_changes(scene: Scene
 
     scene.watcher.changes = [lambda: None, scene.write("b.txt", story(7, "garden"))]
     errors: list[str] = []
-    watch = world.watch(
+    watch = world.documents.watch(
         str(scene.folder),
         on_error=lambda error, _pause: errors.append(error.code),
         on_progress=cancel,
@@ -297,7 +299,7 @@ def test_cancelled_job_does_not_begin_again_until_something_changes(scene: Scene
 def test_stop_interrupts_the_running_job_and_ends_the_iteration(scene: Scene) -> None:
     scene.write("a.txt", story(5))()
     scene.write("b.txt", story(5, "garden"))()
-    watch = scene.world.watch(str(scene.folder), on_progress=lambda _: watch.stop())
+    watch = scene.world.documents.watch(str(scene.folder), on_progress=lambda _: watch.stop())
 
     assert list(watch) == []
     assert [job.state for job in scene.world.jobs.list()] == [JobState.INTERRUPTED]
@@ -338,11 +340,11 @@ def test_only_existing_folders_can_be_watched(scene: Scene) -> None:
     path = scene.lib.write("a.txt", story(2))
 
     with pytest.raises(InvalidArgument, match="Only folders"):
-        scene.world.watch(path)
+        scene.world.documents.watch(path)
     with pytest.raises(InvalidArgument, match="Only folders"):
-        scene.world.watch([str(scene.folder), f"{scene.folder}/*.txt"])
+        scene.world.documents.watch([str(scene.folder), f"{scene.folder}/*.txt"])
     with pytest.raises(SourceMissing):
-        scene.world.watch(f"{scene.folder}/none")
+        scene.world.documents.watch(f"{scene.folder}/none")
 
 
 def test_system_reports_changes_of_sources_and_notices_a_replaced_folder(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def works(tmp_path: Path) -> Iterator[Works]:
 
 
 def submitted(world: World, name: str = "tale.txt") -> Job:
-    return world.ingest_uploads([Upload(name, f"{name}. {STORY}".encode())], background=True)
+    return world.ingest([Upload(name, f"{name}. {STORY}".encode())], background=True)
 
 
 def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:

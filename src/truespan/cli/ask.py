@@ -26,6 +26,7 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
+from truespan.tables import member
 from truespan.types.arguments import DEFAULT_TOP_K, QUERY_ARGUMENTS, READING_TOP_K, RETRIEVAL_TOP_K
 from truespan.wire.serialize import exit_code_of, record_data, to_json
 
@@ -109,7 +110,6 @@ def ask(
     """
     from truespan.cli.output.ask import print_answer
     from truespan.cli.sources import open_asked, split_question
-    from truespan.tables import member_of
 
     chosen = options.filters()
     _check_reader(reader, book, chosen)
@@ -118,7 +118,7 @@ def ask(
         passages = options.passages()
         if sign is not None:
             # Before a model is asked.
-            member_of(world, "require_key", "proof")()
+            member("truespan.require_key", "proof")(world)
         if reader is None:
             events = world.answer_stream(question, **passages, **chosen)
         else:

@@ -177,7 +177,7 @@ def follow_folders(
             lines(progress)
 
     options |= {"on_error": complain, "on_progress": on_progress}
-    with world.watch(folders, **options) as watch:
+    with world.documents.watch(folders, **options) as watch:
         signals = signal.SIGINT, signal.SIGTERM
         earlier = {number: signal.signal(number, lambda *_: watch.stop()) for number in signals}
         try:

@@ -193,7 +193,7 @@ def ingest(
         if dry_run:
             from truespan.cli.output.start import dry_run_data, show_dry_run
 
-            plan = chosen.plan_ingest(paths or (), **options)
+            plan = chosen.documents.plan(paths or (), **options)
             echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
         if watch:
@@ -399,7 +399,7 @@ def _count_or_audit(
     if by:
         seen = world if labels is None else world.for_audience(labels)
         keys, limit = (by, MAX_FACET_VALUES) if by != ["all"] else (None, DEFAULT_FACET_VALUES)
-        found = seen.facets(keys, limit=limit, metadata=metadata_filter(where))
+        found = seen.documents.facets(keys, limit=limit, metadata=metadata_filter(where))
         echo(to_json(found) if as_json else show_facets(found))
         return
     entries = world.documents.audit_access(labels or ())
@@ -482,6 +482,6 @@ def _configure_world(
 
     if defaults is not None or any(value is not None for value in audience.values()):
         world.set_defaults(defaults, **audience)
-    shown = world.name, world.defaults, world.default_audience
+    shown = world.name, world.defaults, world.documents.default_audience
     result = dict(zip(("world", "defaults", "audience"), shown, strict=True))
     echo(to_json(result) if as_json else show_defaults(*shown))

@@ -11,18 +11,19 @@ from typing import Any, TypeVar, Unpack
 from msgspec.structs import replace
 
 from truespan import errors
-from truespan.engine.access import WorldPart
 from truespan.engine.arguments import list_arguments
+from truespan.engine.document_ingestion import DocumentIngestion
 from truespan.engine.jobs import remove_uploads
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
 from truespan.tables import member_of
 from truespan.types.arguments import MAX_FRESHNESS_SECONDS
-from truespan.types.audience import EVERYONE, DocumentAccess, check_labels
+from truespan.types.audience import EVERYONE, Audience, DocumentAccess, check_labels
 from truespan.types.catalog import document_references, find_by_title
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import (
+    DEFAULT_FACET_VALUES,
     PAGE_DOCUMENTS,
     AuditEntry,
     Derived,
@@ -30,6 +31,7 @@ from truespan.types.document import (
     DocumentPage,
     DocumentSort,
     DocumentStatus,
+    Facets,
     OutlineEntry,
     RevisionRef,
 )
@@ -47,8 +49,8 @@ from truespan.types.reading import (
     StoredImage,
     wanted_image,
 )
-from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
-from truespan.types.scope import Scope, Verb, admits
+from truespan.types.request import DEFAULT_VERSION, NO_FILTERS, FilterArguments, check_whole
+from truespan.types.scope import Scope, Unlimited, Verb, admits
 from truespan.types.source import DocumentFreshness, LabelArguments
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,17}")
 """The only spelling of a document's number."""
 
 
-class Documents(WorldPart, frozen=True):
+class Documents(DocumentIngestion, frozen=True):
     """The documents of one world.
 
     A document is named by number, doc id, declared URL or path; the end of the path is enough. To
@@ -118,6 +120,51 @@ class Documents(WorldPart, frozen=True):
             return query.page(documents)
 
         return self._access.with_stable_snapshot(read)
+
+    @list_arguments
+    def facets(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int = DEFAULT_FACET_VALUES,
+        **filters: Unpack[FilterArguments],
+    ) -> Facets:
+        """Count the documents by tag, language, version, kind and each key of their metadata.
+
+        Args:
+            keys: Labels and keys to count; None for all. `metadata.language` is a key of metadata
+                with the name of a label.
+            limit: Maximum number of values for each key.
+
+        Returns:
+            The number of documents, and the values of each key with their counts.
+
+        Raises:
+            InvalidArgument: An argument is wrong. Nothing was read.
+            NotAllowed: The caller may read only as a reader.
+        """
+        from truespan.retrieval.listing import check_facets, count_facets
+
+        chosen = NO_FILTERS.with_arguments(filters)
+        check_facets(keys, limit, chosen)
+        scope, store = self._access.readable_scope(), self._access.components.store
+        if scope is None:
+            return Facets(0, 0, ())
+
+        def count() -> Facets:
+            catalog = store.document_catalog(scope, self._access.record())
+            return count_facets(catalog, chosen, keys, limit)
+
+        return self._access.with_stable_snapshot(count)
+
+    @property
+    def default_audience(self) -> Audience | None:
+        """Audience of new documents that declare none; None if each must declare one.
+
+        For a caller with labels it is None too.
+        """
+        limited = not isinstance(self._access.authority.audience, Unlimited)
+        return None if limited else self._access.record().audience
 
     def freshness(self, *, seconds: int = 10) -> list[DocumentFreshness]:
         """Compare the source of each document with the indexed revision, by number.

@@ -18,13 +18,13 @@ from truespan.engine.world_queries import WorldQueries
 from truespan.errors import OperatorError, ServiceError
 from truespan.observer import Observer, combine_observers
 from truespan.tables import Extended
-from truespan.types.audience import Audience, choose_default_audience
+from truespan.types.audience import choose_default_audience
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
 from truespan.types.request import Defaults, check_defaults, check_reader_name, check_whole
-from truespan.types.scope import Authority, Scope, Unlimited, Verb
+from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -65,15 +65,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         """The defaults of requests: `recommended` or `contract`."""
         return self.access.record().defaults
 
-    @property
-    def default_audience(self) -> Audience | None:
-        """Audience of new documents that declare none; None if each must declare one.
-
-        For a caller with labels it is None too.
-        """
-        limited = not isinstance(self.authority.audience, Unlimited)
-        return None if limited else self.access.record().audience
-
     def set_defaults(
         self,
         defaults: Defaults | str | None = None,
@@ -106,7 +97,7 @@ class World(WorldQueries, WorldIngestion, Extended):
 
     @property
     def documents(self) -> Documents:
-        """The documents of the world: list, read, inspect and delete them."""
+        """The documents of the world: list, count, read, inspect, label and delete them."""
         from truespan.engine.documents import Documents
 
         return Documents(self.access)
@@ -220,10 +211,6 @@ class World(WorldQueries, WorldIngestion, Extended):
             repairs=0,
             vectors=embedded,
         )
-
-    def require_writable(self) -> None:
-        """Raise WorldNotFound if the caller may not write; for checks before an upload."""
-        self.access.require_writable()
 
     def conversation(self, id: str | None = None) -> Conversation:
         """Return a conversation about the whole world, or begin one.

@@ -17,9 +17,8 @@ from truespan.errors import InvalidArgument, NotAllowed, PromotionRefused
 from truespan.tables import member_of
 from truespan.types.job import Job
 from truespan.types.request import require_domain_key
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import Scope
 from truespan.types.source import (
-    UPLOAD,
     DocumentArguments,
     DocumentOptions,
     IngestArguments,
@@ -33,15 +32,13 @@ from truespan.types.source import (
 if TYPE_CHECKING:
     from truespan.engine.generations import Generations
     from truespan.engine.ingestion import IngestJobs, OnPrune
-    from truespan.extensions.crawl.watching import OnError, Watch
     from truespan.extensions.quality.world import WorldEvaluation
-    from truespan.ingest.plan import DryRun
     from truespan.ingest.report import IngestReport, Progress
     from truespan.ingest.requests import IngestRequest
     from truespan.types.document import GenerationRecord
 
     OnProgress = Callable[[Progress], None]
-    Paths = str | PurePath | Sequence[str | PurePath]
+    Sources = str | PurePath | Upload | Sequence[str | PurePath | Upload]
 
 TEXT_ENDING = ".txt"
 _TEXT_ENDINGS = (TEXT_ENDING, ".md")
@@ -61,7 +58,7 @@ class WorldIngestion:
     @overload
     def ingest(
         self,
-        paths: Paths = (),
+        paths: Sources = (),
         *,
         background: Literal[True],
         manifest: str | PurePath | None = None,
@@ -72,7 +69,7 @@ class WorldIngestion:
     @overload
     def ingest(
         self,
-        paths: Paths = (),
+        paths: Sources = (),
         *,
         manifest: str | PurePath | None = None,
         sitemap: str | None = None,
@@ -89,7 +86,7 @@ class WorldIngestion:
     @list_arguments
     def ingest(
         self,
-        paths: Paths = (),
+        paths: Sources = (),
         *,
         manifest: str | PurePath | None = None,
         sitemap: str | None = None,
@@ -102,13 +99,14 @@ class WorldIngestion:
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
     ) -> IngestReport | Job:
-        """Ingest files, folders and web pages, or the entries of a manifest or a sitemap.
+        """Ingest files, folders, web pages and uploads, or the entries of a manifest or a sitemap.
 
         Unchanged documents cost nothing. Documents belong to the world and are found as soon as
-        they are ingested, also if the alias is not moved.
+        they are ingested, also if the alias is not moved. An upload with the name of an earlier one
+        is a new revision of that document; its file is deleted once the job is done or cancelled.
 
         Args:
-            paths: Files, folders and URLs of web pages.
+            paths: Files, folders and URLs of web pages, or uploads.
             background: Whether to queue the ingestion and return its job at once. A job moves no
                 alias.
             domain_key: Domain whose alias `update_alias` moves; None for the default of the world.
@@ -124,6 +122,8 @@ class WorldIngestion:
 
         Raises:
             SourceMissing: A path does not exist. Nothing was ingested.
+            SourceTooLarge: An upload is larger than a document may be.
+            StorageFull: The disk is full.
             ManifestInvalid: The manifest has invalid lines; the error lists all of them.
             DomainNotFound: The domain does not exist, and `update_alias` is not given.
             PromotionRefused: The documents are ingested, and the alias was not moved; the new
@@ -133,6 +133,12 @@ class WorldIngestion:
             Interrupted: Stopped by Ctrl-C; the same call continues.
         """
         checked = IngestOptions.from_arguments(**options)
+        uploads = _uploads_of(paths)
+        if uploads:
+            others = (manifest, sitemap, domain_key, golden, jobs, on_progress, on_prune)
+            if update_alias or any(others) or checked != IngestOptions(checked.declared):
+                raise InvalidArgument("Uploads can only be combined with labels of documents.")
+            return self._ingest_uploads(uploads, checked.declared, background)
         if background:
             if domain_key or update_alias or golden or jobs or on_progress or on_prune:
                 raise InvalidArgument(
@@ -225,7 +231,7 @@ class WorldIngestion:
         Raises:
             InvalidArgument: A text is no string, an id is no file name or occurs twice, or there
                 are not as many ids or metadata as texts.
-            StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
+            StorageFull, ProfileMismatch, Overloaded: As `ingest`.
         """
         declared = DocumentOptions.from_arguments(**options)
         return self._ingest_uploads(_as_uploads(texts, ids, metadata), declared, background)
@@ -258,243 +264,6 @@ class WorldIngestion:
         ids = None if id is None else [id]
         labels = None if metadata is None else [metadata]
         return self._ingest_now(_as_uploads([text], ids, labels), declared)
-
-    @overload
-    def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: Literal[True],
-        **options: Unpack[DocumentArguments],
-    ) -> Job: ...
-
-    @overload
-    def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: Literal[False] = False,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport: ...
-
-    @list_arguments
-    def ingest_uploads(
-        self,
-        uploads: Sequence[Upload],
-        *,
-        background: bool = False,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport | Job:
-        """Store uploaded files and ingest them.
-
-        A file with the name of an earlier upload is a new revision of that document. The files
-        are deleted once the job is done or cancelled; a failed job keeps them to be resumed.
-
-        Args:
-            uploads: Files with their names.
-
-        Raises:
-            InvalidArgument: A name is invalid, or a declared value is.
-            SourceTooLarge: A file is larger than a document may be.
-            StorageFull: The disk is full.
-            ProfileMismatch: The configured embedder is not the one the world was built with.
-            Overloaded: Too many jobs are queued.
-        """
-        return self._ingest_uploads(uploads, DocumentOptions.from_arguments(**options), background)
-
-    @overload
-    def ingest_sample(self, *, background: Literal[True]) -> Job: ...
-
-    @overload
-    def ingest_sample(self, *, background: Literal[False] = False) -> IngestReport: ...
-
-    def ingest_sample(self, *, background: bool = False) -> IngestReport | Job:
-        """Ingest the sample book of the package.
-
-        Args:
-            background: Whether to queue the ingestion and return its job at once.
-
-        Raises:
-            StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
-        """
-        options = DocumentOptions.from_arguments(kind="book")
-        return self._ingest_uploads([sample_book()], options, background)
-
-    @overload
-    def ingest_pages(
-        self,
-        urls: Sequence[str] = (),
-        *,
-        background: Literal[True],
-        sitemap: str | None = None,
-        prune: bool = False,
-        **options: Unpack[DocumentArguments],
-    ) -> Job: ...
-
-    @overload
-    def ingest_pages(
-        self,
-        urls: Sequence[str] = (),
-        *,
-        sitemap: str | None = None,
-        prune: bool = False,
-        background: Literal[False] = False,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport: ...
-
-    @list_arguments
-    def ingest_pages(
-        self,
-        urls: Sequence[str] = (),
-        *,
-        sitemap: str | None = None,
-        prune: bool = False,
-        background: bool = False,
-        **options: Unpack[DocumentArguments],
-    ) -> IngestReport | Job:
-        """Ingest web pages, or the pages of a sitemap. Unlike `ingest`, never reads a file.
-
-        Args:
-            urls: URLs of pages on allowed hosts.
-            prune: Whether to delete pages of the sitemap's site that it no longer lists.
-
-        Raises:
-            InvalidArgument: An address is no URL, or its host is not allowed.
-            ProfileMismatch, Overloaded: As `ingest`.
-        """
-        if not all(isinstance(url, str) and is_page(url) for url in urls):
-            raise InvalidArgument("The address of a page must begin with http:// or https://.")
-        if background:
-            return self.ingest(urls, sitemap=sitemap, prune=prune, background=True, **options)
-        return self.ingest(urls, sitemap=sitemap, prune=prune, **options)
-
-    @overload
-    def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
-
-    @overload
-    def reingest(
-        self, reference: str | int, *, background: Literal[False] = False
-    ) -> IngestReport: ...
-
-    def reingest(self, reference: str | int, *, background: bool = False) -> IngestReport | Job:
-        """Read the file or page of a document again; its labels stay.
-
-        The file must still be where it was ingested from, and must not be a link.
-
-        Args:
-            reference: The document, by number, id, URL or path.
-            background: Whether to queue the ingestion and return its job at once.
-
-        Raises:
-            NotAllowed: The caller may not administer the world: a file of this machine is read.
-            InvalidArgument: The document was uploaded, or named by a manifest.
-            SourceMissing, SourceOutside: The file is gone, or has become a link to elsewhere.
-            DocumentNotFound, DocumentAmbiguous: No document has this name, or several have it.
-            Overloaded: Too many jobs are queued.
-        """
-        from truespan.engine.documents import Documents
-        from truespan.ingest.requests import IngestRequest
-
-        access = self.access
-        document = Documents(access).get(reference)
-        access.require_writable()
-        page = is_page(document.path)
-        if not page and not access.authority.may(Verb.ADMINISTER, access.record().id):
-            raise NotAllowed("read files of the server")
-        if document.path.startswith(UPLOAD):
-            raise InvalidArgument(
-                f"{document.name} was uploaded, and uploads are not kept as files.",
-                advice="Upload it again: the same name makes a new revision.",
-            )
-        if document.origin and not is_page(document.origin):
-            raise InvalidArgument(
-                f"{document.name} is named by a manifest, which describes it.",
-                advice="Ingest the manifest again.",
-            )
-        jobs = self._ingest_jobs(access.writable_scope())
-        options = IngestOptions(DocumentOptions())
-        if not page:
-            folder = access.components.sources.folder_of(document.path)
-            options = replace(options, within=(folder,))
-        request = IngestRequest((document.path,), options=options)
-        return self._queue(jobs, request) if background else jobs.run(request)
-
-    @list_arguments
-    def plan_ingest(
-        self,
-        paths: Paths = (),
-        *,
-        manifest: str | PurePath | None = None,
-        sitemap: str | None = None,
-        **options: Unpack[IngestArguments],
-    ) -> DryRun:
-        """Return what `ingest` would do and cost. Embeds nothing; asks a provider at most for its
-        model.
-
-        Args:
-            paths: Files, folders and URLs of web pages.
-
-        Returns:
-            The files that would be ingested, with the number of chunks and tokens.
-
-        Raises:
-            SourceMissing, ManifestInvalid, ProfileMismatch: As `ingest`.
-        """
-        checked = IngestOptions.from_arguments(**options)
-        jobs = self._ingest_jobs(self.access.planned_scope())
-        return jobs.plan(jobs.request(paths, manifest, checked, sitemap))
-
-    @list_arguments
-    def watch(
-        self,
-        folders: Paths,
-        *,
-        settle_seconds: float = 1.0,
-        on_error: OnError | None = None,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
-        **options: Unpack[IngestArguments],
-    ) -> Watch:
-        """Ingest folders with `prune`, then keep their documents in step.
-
-        Iterate over the result: each step gives the report of a job, first of everything that is
-        not ingested yet, then of what changed, moved or vanished since. `Watch.stop` ends it.
-
-        Args:
-            folders: Folders to watch.
-            settle_seconds: Time without changes to a file after which it is ingested.
-            on_error: Called with each error and the seconds until the next attempt; errors do not
-                end the iteration.
-            on_progress: Called with the progress after each step.
-            on_prune: Called with the documents that are about to be deleted.
-
-        Raises:
-            SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.
-            InvalidArgument: A path is not a folder.
-        """
-        from truespan.extensions.crawl.watching import Watch
-        from truespan.ingest.requests import find_sources
-
-        components, access = self.access.components, self.access
-        jobs = self._ingest_jobs(access.writable_scope())
-        checked = replace(IngestOptions.from_arguments(**options), prune=True)
-        request = jobs.request(folders, None, checked)
-        roots = find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
-        if len(roots) < len(request.paths) or any(root.pattern for root in roots):
-            raise InvalidArgument("Only folders can be watched.", advice="Name the file's folder.")
-        if components.watch_folders is None:
-            raise NotAllowed("watch folders")
-        return Watch(
-            lambda: self._ingest_jobs(access.writable_scope()),
-            request,
-            components.watch_folders([root.folder for root in roots]),
-            components.clock,
-            finish=lambda: components.remover().finish_erasures(urgent=True),
-            settle_seconds=settle_seconds,
-            on_error=on_error,
-            on_progress=on_progress,
-            on_prune=on_prune,
-        )
 
     def _ingest_uploads(
         self, uploads: Sequence[Upload], declared: DocumentOptions, background: bool
@@ -599,6 +368,36 @@ def _as_uploads(
         )
         for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
+
+
+def _uploads_of(sources: Sources) -> list[Upload]:
+    """Return uploads that are to be ingested; raise InvalidArgument if only some are uploads."""
+    if isinstance(sources, str | PurePath):
+        return []
+    given: list[Any] = [sources] if isinstance(sources, Upload) else [*sources]
+    uploads = [source for source in given if isinstance(source, Upload)]
+    if uploads and len(uploads) < len(given):
+        raise InvalidArgument("Uploads cannot be combined with paths.")
+    return uploads
+
+
+def ingest_pages(
+    world: WorldIngestion,
+    urls: Sequence[str] = (),
+    *,
+    sitemap: str | None = None,
+    prune: bool = False,
+    **options: Unpack[DocumentArguments],
+) -> Job:
+    """Queue web pages, or the pages of a sitemap. Unlike `World.ingest`, never reads a file.
+
+    Raises:
+        InvalidArgument: An address is no URL, or its host is not allowed.
+        ProfileMismatch, Overloaded: As `World.ingest`.
+    """
+    if not all(isinstance(url, str) and is_page(url) for url in urls):
+        raise InvalidArgument("The address of a page must begin with http:// or https://.")
+    return world.ingest(urls, sitemap=sitemap, prune=prune, background=True, **options)
 
 
 def sample_book() -> Upload:

@@ -1,4 +1,4 @@
-"""Methods of a world that query it: search, retrieval, answers, facets and the usage log."""
+"""Methods of a world that query it: search, retrieval, answers and the usage log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.tables import member_of
 from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
-from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.origin import Operation, set_request
 from truespan.types.request import (
     DEFAULT_FILTERS,
     DEFAULT_TOP_K,
-    NO_FILTERS,
     RETRIEVAL_TOP_K,
-    FilterArguments,
     QueryArguments,
     RetrievalRequest,
     SearchRequest,
@@ -45,42 +42,6 @@ class WorldQueries:
     """The part of `World` that reads its documents."""
 
     access: WorldAccess
-
-    @list_arguments
-    def facets(
-        self,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int = DEFAULT_FACET_VALUES,
-        **filters: Unpack[FilterArguments],
-    ) -> Facets:
-        """Count the documents by tag, language, version, kind and each key of their metadata.
-
-        Args:
-            keys: Labels and keys to count; None for all. `metadata.language` is a key of metadata
-                with the name of a label.
-            limit: Maximum number of values for each key.
-
-        Returns:
-            The number of documents, and the values of each key with their counts.
-
-        Raises:
-            InvalidArgument: An argument is wrong. Nothing was read.
-            NotAllowed: The caller may read only as a reader.
-        """
-        from truespan.retrieval.listing import check_facets, count_facets
-
-        chosen = NO_FILTERS.with_arguments(filters)
-        check_facets(keys, limit, chosen)
-        scope, store = self.access.readable_scope(), self.access.components.store
-        if scope is None:
-            return Facets(0, 0, ())
-
-        def count() -> Facets:
-            catalog = store.document_catalog(scope, self.access.record())
-            return count_facets(catalog, chosen, keys, limit)
-
-        return self.access.with_stable_snapshot(count)
 
     @list_arguments
     def search(

@@ -21,7 +21,7 @@ def register(tables: Tables) -> None:
     tables.members |= {
         "Library.keys": f"{_HERE}.signing:keys_of",
         "Reader.sign": f"{_HERE}.signing:sign",
-        "World.require_key": f"{_HERE}.signing:require_key",
         "World.sign": f"{_HERE}.signing:sign",
+        "truespan.require_key": f"{_HERE}.signing:require_key",
         "truespan.verify_receipt": f"{_HERE}.receipts:verify_receipt",
     }

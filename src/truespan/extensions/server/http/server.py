@@ -324,7 +324,7 @@ def watch_folders(
     if not folders:
         yield None
         return
-    watch = library.world(world, create=False).watch(folders)
+    watch = library.world(world, create=False).documents.watch(folders)
 
     def follow() -> None:
         # Each step is a job, with its own log; errors are logged by the watch, which survives them.

@@ -10,6 +10,8 @@ from msgspec.structs import asdict
 import truespan
 from truespan import __version__, errors
 from truespan.engine.world import World
+from truespan.engine.world_ingestion import ingest_pages as queue_pages
+from truespan.engine.world_ingestion import sample_book
 from truespan.extensions.proof.types import PublicKeys
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.bodies import Form
@@ -127,7 +129,7 @@ def _world_detail(world: World) -> schemas.WorldDetail:
         status = world.status()
     except errors.NotAllowed:
         status = None
-    audience = world.default_audience
+    audience = world.documents.default_audience
     return schemas.WorldDetail(
         **schemas.world_data(world.access.record()),
         status=status,
@@ -185,14 +187,14 @@ def count_facets(context: CallContext, query: requests.FacetQuery) -> Facets:
     Returns how many documents have each tag, language, version, kind and value of their metadata,
     and how many chunks of them can be searched. Lists and objects in the query string are JSON.
     """
-    return context.world().facets(**query.arguments())
+    return context.world().documents.facets(**query.arguments())
 
 
 @documents.post(
     _DOCUMENTS,
     status=202,
     writes=True,
-    check=lambda context: context.world().require_writable(),
+    check=lambda context: context.world().access.require_writable(),
     errors=(errors.SourceTooLarge, errors.ProfileMismatch),
     links=JOB_LINKS,
 )
@@ -204,7 +206,7 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     becomes a new revision of that document.
     """
     world, uploads = context.world(), [Upload(*file) for file in body.files]
-    return accept_job(world, world.ingest_uploads(uploads, **body.declared, background=True))
+    return accept_job(world, world.ingest(uploads, **body.declared, background=True))
 
 
 @documents.post(
@@ -240,7 +242,7 @@ def ingest_pages(context: CallContext, body: requests.PagesRequest) -> Reply[sch
     pages that the world has already.
     """
     world = context.world()
-    return accept_job(world, world.ingest_pages(**asdict(body), background=True))
+    return accept_job(world, queue_pages(world, **asdict(body)))
 
 
 @documents.post(
@@ -257,7 +259,7 @@ def add_sample(context: CallContext) -> Reply[schemas.AcceptedJob]:
     world that has the book already keeps it unchanged.
     """
     world = context.world()
-    return accept_job(world, world.ingest_sample(background=True))
+    return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
@@ -309,7 +311,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
     An uploaded document is replaced by another upload of the same name.
     """
     world = context.world()
-    return accept_job(world, world.reingest(context.path["document"], background=True))
+    return accept_job(world, world.documents.reingest(context.path["document"], background=True))
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=(*_READ_ERRORS, errors.SigningKeyMissing))
