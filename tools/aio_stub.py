@@ -18,6 +18,7 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
+from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
@@ -58,6 +59,7 @@ INTERNAL = frozenset({"access", "server"})
 """Public attributes for other modules of the package."""
 WRAPPED: tuple[type, ...] = (
     *(Library, World, Reader, Conversation, Documents, WorldEvaluation, Generations, WorldJobs),
+    ReaderNotes,
     *(AccessTokens, LibraryKeys),
 )
 STREAMS: frozenset[str] = vars(aio)["STREAMS"]

@@ -142,7 +142,7 @@ def main() -> None:
             subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=folder, check=True)
         with truespan.open(folder / "library") as library:
             ada = library.world("mysteries").reader("ada")
-            ada.add_note("Who else knows of the spare key?", first=38)
+            ada.notes.add("Who else knows of the spare key?", first=38)
         photograph(folder / "library")
 
 

@@ -27,6 +27,7 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
+from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
@@ -55,7 +56,8 @@ FAMILIES = {
 }
 Key = TypeVar("Key")
 CLASSES = (
-    Library, World, Documents, Reader, Conversation, WorldEvaluation, Generations, AccessTokens,
+    Library, World, Documents, Reader, ReaderNotes, Conversation, WorldEvaluation, Generations,
+    AccessTokens,
 )  # fmt: skip
 GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
     "PassageArguments": (

@@ -28,12 +28,13 @@ from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.access import LibraryPart, WorldPart
 from truespan.engine.conversations import Conversation
 from truespan.engine.library import Library
+from truespan.engine.notes import ReaderNotes
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
 
 __all__ = ["AsyncProxy", "open", "open_temporary"]
 
-WRAPPED = (Library, LibraryPart, World, WorldPart, WorldJobs, Conversation)
+WRAPPED = (Library, LibraryPart, World, WorldPart, WorldJobs, Conversation, ReaderNotes)
 """Classes of the library whose methods take time, and bases of such classes."""
 STREAMS = frozenset({"answer_stream", "ask_stream", "report_stream"})
 """Methods that return an iterator, which is not awaited."""

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, overload
 
 from truespan.engine.components import Components
-from truespan.engine.document_ingestion import Paths
+from truespan.engine.documents import Paths
 from truespan.engine.generations import Promotion
 from truespan.engine.ingestion import OnProgress, OnPrune
 from truespan.engine.world_ingestion import Sources
@@ -45,7 +45,7 @@ from truespan.types.document import (
 )
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.maintenance import BackupReport
-from truespan.types.note import Note
+from truespan.types.note import FoundNote, Note
 from truespan.types.picture import PagePicture
 from truespan.types.profile import Calibration
 from truespan.types.reading import ChunkPage, ReadingPosition, SentencePage, StoredImage
@@ -268,8 +268,6 @@ class AsyncWorld:
         audience_required: bool | None = ...,
     ) -> None: ...
     @property
-    def authority(self) -> Authority: ...
-    @property
     def documents(self) -> AsyncDocuments: ...
     @property
     def generations(self) -> AsyncGenerations: ...
@@ -371,20 +369,8 @@ class AsyncReader:
         self, *, book: str | None = ..., limit: int = ..., offset: int = ...
     ) -> list[ConversationInfo]: ...
     async def delete_conversations(self, *, erase: bool = ...) -> Receipt: ...
-    async def add_note(
-        self, text: str, *, book: str | None = ..., first: int | None = ..., last: int | None = ...
-    ) -> Note: ...
-    async def notes(
-        self,
-        *,
-        book: str | None = ...,
-        search: str | None = ...,
-        offset: int = ...,
-        limit: int = ...,
-    ) -> list[Note]: ...
-    async def notes_to_markdown(self, *, book: str | None = ...) -> str: ...
-    async def delete_note(self, id: str) -> None: ...
-    async def delete_notes(self) -> int: ...
+    @property
+    def notes(self) -> AsyncReaderNotes: ...
     async def why_not(
         self,
         chunk_id: str,
@@ -407,33 +393,6 @@ class AsyncConversation:
     async def delete(self, *, erase: bool = ...) -> Receipt: ...
 
 class AsyncDocuments:
-    @overload
-    async def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
-    @overload
-    async def reingest(
-        self, reference: str | int, *, background: Literal[False] = ...
-    ) -> IngestReport: ...
-    async def reingest(
-        self, reference: str | int, *, background: bool = ...
-    ) -> IngestReport | Job: ...
-    async def plan(
-        self,
-        paths: Paths = ...,
-        *,
-        manifest: str | PurePath | None = ...,
-        sitemap: str | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> DryRun: ...
-    async def watch(
-        self,
-        folders: Paths,
-        *,
-        settle_seconds: float = ...,
-        on_error: OnError | None = ...,
-        on_progress: OnProgress | None = ...,
-        on_prune: OnPrune | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> Watch: ...
     async def list(self) -> list[Document]: ...
     async def find(
         self,
@@ -474,6 +433,33 @@ class AsyncDocuments:
     async def audit(self, reference: str | int) -> builtins.list[AuditEntry]: ...
     async def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document: ...
     async def audit_access(self, labels: Sequence[str]) -> builtins.list[DocumentAccess]: ...
+    @overload
+    async def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def reingest(
+        self, reference: str | int, *, background: Literal[False] = ...
+    ) -> IngestReport: ...
+    async def reingest(
+        self, reference: str | int, *, background: bool = ...
+    ) -> IngestReport | Job: ...
+    async def plan(
+        self,
+        paths: Paths = ...,
+        *,
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> DryRun: ...
+    async def watch(
+        self,
+        folders: Paths,
+        *,
+        settle_seconds: float = ...,
+        on_error: OnError | None = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> Watch: ...
     async def delete(self, reference: str | int, *, erase: bool = ...) -> Receipt: ...
 
 class AsyncWorldEvaluation:
@@ -590,6 +576,25 @@ class AsyncWorldJobs:
         on_progress: OnProgress | None = ...,
         on_prune: OnPrune | None = ...,
     ) -> IngestReport | Job: ...
+
+class AsyncReaderNotes:
+    async def add(
+        self, text: str, *, book: str | None = ..., first: int | None = ..., last: int | None = ...
+    ) -> Note: ...
+    async def list(
+        self,
+        *,
+        book: str | None = ...,
+        search: str | None = ...,
+        offset: int = ...,
+        limit: int = ...,
+    ) -> builtins.list[Note]: ...
+    async def find_by_query(
+        self, query: str, book: str | None, *, room: int, count: Callable[[str], int]
+    ) -> tuple[tuple[FoundNote, ...], int]: ...
+    async def delete(self, id: str) -> None: ...
+    async def delete_all(self) -> int: ...
+    async def to_markdown(self, *, book: str | None = ...) -> str: ...
 
 class AsyncAccessTokens:
     async def create(

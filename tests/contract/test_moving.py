@@ -78,7 +78,7 @@ def lived(tmp_path: Path) -> Iterator[LibraryFixture]:
     world.search("Who had the key?", mode="hybrid")
     reader = world.reader("ada")
     reader.set_position("ferry.md", sentence=1)
-    reader.add_note("Who is that?", first=0)
+    reader.notes.add("Who is that?", first=0)
     reader.retrieve("key")
     for asker in (world, reader):
         asker.conversation().ask("Who had the key?")

@@ -68,7 +68,7 @@ def filled(tmp_path: Path) -> LibraryFixture:
     for name in ("one", "two"):
         world = lib.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
         world.reader("ann").set_position("a.txt", sentence=7)
-        world.reader("ann").add_note("Remember the night.")
+        world.reader("ann").notes.add("Remember the night.")
         world.reader("ann").retrieve("the night")
         world.reader("ann").conversation().ask("Who saw the night?")
         world.search("the night", floor=0.0, mode="hybrid")

@@ -103,7 +103,7 @@ def filled(lib: LibraryFixture, canary: str) -> World:
     world.answer(QUESTION)
     world.conversation().ask(QUESTION)
     world.reader(f"{canary}-reader").conversation().ask(QUESTION)
-    world.reader(f"{canary}-reader").add_note(f"A note about {canary}.", first=1)
+    world.reader(f"{canary}-reader").notes.add(f"A note about {canary}.", first=1)
     return world
 
 
@@ -126,7 +126,7 @@ def names_of(world: World, canary: str, generation: str) -> Names:
         domain=f"{canary}-domain",
         conversation=world.conversations()[0].id,
         readers_conversation=world.reader(f"{canary}-reader").conversations()[0].id,
-        note=world.reader(f"{canary}-reader").notes()[0].id,
+        note=world.reader(f"{canary}-reader").notes.list()[0].id,
     )
 
 

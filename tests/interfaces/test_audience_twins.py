@@ -219,7 +219,7 @@ def names_of(full: Twin) -> Iterator[Names]:
         document="pay.txt", chunk=hidden, image_ref=picture or "", reader="ben", book="log.md",
         conversation=hr.conversations()[0].id,
         readers_conversation=world.reader("ann").conversations()[0].id,
-        note=world.reader("ann").notes(book="log.md")[0].id,
+        note=world.reader("ann").notes.list(book="log.md")[0].id,
     )  # fmt: skip
     yield seen.changed(document=pay.doc_id, reader="cleo", book=log.doc_id)
     yield seen.changed(

@@ -130,7 +130,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
             found = [shown(one.sent(client, shelf.key)) for one in asked]
             # New conversations and notes would be listed the next time.
             shelf.world.delete_conversations(erase=False)
-            shelf.world.reader("ann").delete_notes()
+            shelf.world.reader("ann").notes.delete_all()
             return found
 
         before = replies()

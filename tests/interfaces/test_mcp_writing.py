@@ -116,7 +116,7 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
         assert target.role.name == expected, (verbs, reader, permissions)
         writes = expected not in ("owning", "reading", "reading and noting")
         assert (target.caller.writer is not None) == writes
-        assert target.caller.world.authority.verbs == {Verb.FOLLOW if reader else Verb.READ}
+        assert target.caller.world.access.authority.verbs == {Verb.FOLLOW if reader else Verb.READ}
     bound = Authority(frozenset([world]), frozenset([Verb.FOLLOW]), frozenset(["ann"]))
     assert (
         select_target(

@@ -194,7 +194,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
         world.ingest([note, str(paper)])
         reader = world.reader("ann")
         reader.set_position("book.html", through_chapter="Two")
-        reader.add_note("Who lit it?", first=1)
+        reader.notes.add("Who lit it?", first=1)
         for asker in (world, reader):
             talk = asker.conversation()
             talk.ask(QUERY)
@@ -227,7 +227,7 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
         "conversations": lambda: [*map(listing, world().conversations())],
         "turns": lambda: world().conversation(talks[0]).turns(),
         "reader's conversations": lambda: [*map(listing, reader().conversations())],
-        "reader's notes": lambda: reader().notes(),
+        "reader's notes": lambda: reader().notes.list(),
         "reader's turns": lambda: reader().conversation(talks[1]).turns(),
         "answer": lambda: world().answer(QUERY),
         "reader's answer": lambda: reader().answer(QUERY),

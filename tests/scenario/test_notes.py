@@ -37,21 +37,21 @@ def reader_at(world: World, sid: int, name: str = "ada") -> Reader:
 def test_note_is_seen_from_its_position_on(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, 8)
-    note = reader.add_note("Who puts them out?", first=2, last=3)
+    note = reader.notes.add("Who puts them out?", first=2, last=3)
     assert note.quote == " ".join(SENTENCES[2:4])
     assert (note.sid, note.first, note.last) == (8, 2, 3)
     reader_at(world, 4)
-    assert reader.notes() == []
-    assert reader.notes_to_markdown() == ""
+    assert reader.notes.list() == []
+    assert reader.notes.to_markdown() == ""
     with pytest.raises(NoteNotFound):
-        reader.delete_note(note.id)
-    early = reader.add_note("Only keepers so far.")
-    assert [one.id for one in reader.notes()] == [early.id]
+        reader.notes.delete(note.id)
+    early = reader.notes.add("Only keepers so far.")
+    assert [one.id for one in reader.notes.list()] == [early.id]
     assert (early.first, early.quote) == (None, "")
 
     reader_at(world, 8)
-    assert {one.id for one in reader.notes()} == {note.id, early.id}
-    assert world.reader("bob").notes() == []
+    assert {one.id for one in reader.notes.list()} == {note.id, early.id}
+    assert world.reader("bob").notes.list() == []
 
 
 @proves("notes.up-to-the-position")
@@ -60,11 +60,11 @@ def test_replies_do_not_depend_on_later_notes(lib: LibraryFixture) -> None:
     for number, later in enumerate((False, True)):
         world = write(lib, BOOK, f"world-{number}")
         if later:
-            reader_at(world, 11).add_note("The mate did it.", first=11)
+            reader_at(world, 11).notes.add("The mate did it.", first=11)
         reader = reader_at(world, 3)
         told.append([
-            to_json(reader.notes()), reader.notes_to_markdown(),
-            to_json(reader.notes(search="mate")), to_json(reader.sentences().sentences),
+            to_json(reader.notes.list()), reader.notes.to_markdown(),
+            to_json(reader.notes.list(search="mate")), to_json(reader.sentences().sentences),
         ])  # fmt: skip
 
     assert told[0] == told[1]
@@ -76,30 +76,30 @@ def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
     refusals = set()
     for first, last in ((5, 5), (3, 5), (500, 501), (4, 3)):
         with pytest.raises(InvalidArgument) as refused:
-            reader.add_note("x", first=first, last=last)
+            reader.notes.add("x", first=first, last=last)
         refusals.add(str(refused.value))
     assert len(refusals) == 1, "an unread sentence is refused like an absent one"
     for text in ("", "  ", "x" * 5001):
         with pytest.raises(InvalidArgument):
-            reader.add_note(text)
+            reader.notes.add(text)
     with pytest.raises(PositionNotFound):
-        reader.add_note("x", book="other.txt")
+        reader.notes.add("x", book="other.txt")
     with pytest.raises(InvalidArgument):
-        reader.at_position("book.txt", 9).add_note("x")
+        reader.at_position("book.txt", 9).notes.add("x")
 
 
 @proves("notes.up-to-the-position")
 def test_search_finds_words_of_note_and_quote(lib: LibraryFixture) -> None:
     reader = reader_at(write(lib, BOOK), 9)
-    reader.add_note("The storm again", first=1)
-    reader.add_note("Somebody is lying", first=7)
+    reader.notes.add("The storm again", first=1)
+    reader.notes.add("Somebody is lying", first=7)
 
-    assert [note.first for note in reader.notes(search="STORM")] == [1]
-    assert [note.first for note in reader.notes(search="number 7")] == [7]
-    assert [note.first for note in reader.notes(search="keeper")] == [1, 7]
-    assert reader.notes(search="harbour") == []
-    assert [note.first for note in reader.notes(limit=1, offset=1)] == [7]
-    shown = reader.notes_to_markdown(book="book.txt")
+    assert [note.first for note in reader.notes.list(search="STORM")] == [1]
+    assert [note.first for note in reader.notes.list(search="number 7")] == [7]
+    assert [note.first for note in reader.notes.list(search="keeper")] == [1, 7]
+    assert reader.notes.list(search="harbour") == []
+    assert [note.first for note in reader.notes.list(limit=1, offset=1)] == [7]
+    shown = reader.notes.to_markdown(book="book.txt")
     assert shown.startswith("# Notes on Lamps\n\n> The lamp of keeper number 1")
     assert "Somebody is lying\n\n*sentence 7*" in shown
 
@@ -108,21 +108,21 @@ def test_search_finds_words_of_note_and_quote(lib: LibraryFixture) -> None:
 def test_notes_move_with_the_text(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, 8)
-    reader.add_note("stays", first=6, last=7)
-    reader.add_note("loses its sentence", first=3)
-    reader.add_note("loses one of three", first=2, last=4)
+    reader.notes.add("stays", first=6, last=7)
+    reader.notes.add("loses its sentence", first=3)
+    reader.notes.add("loses one of three", first=2, last=4)
     changed = [*SENTENCES]
     changed[3] = "The lamp of keeper number 3 went out at night."
     write(lib, "A short preface was added by the publisher. " + " ".join(changed))
 
-    notes = {note.text: note for note in reader.notes()}
+    notes = {note.text: note for note in reader.notes.list()}
     assert reader.position().sid == 9
     assert (notes["stays"].first, notes["stays"].last) == (7, 8)
     assert notes["stays"].sid == 9
     assert notes["loses its sentence"].first is None
     assert notes["loses its sentence"].quote == SENTENCES[3]
     assert (notes["loses one of three"].first, notes["loses one of three"].last) == (None, None)
-    assert reader_at(world, 8).notes() == []
+    assert reader_at(world, 8).notes.list() == []
 
 
 @proves("notes.moved-and-deleted")
@@ -130,31 +130,31 @@ def test_notes_go_with_their_document_and_reader(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     ada, bob = reader_at(world, 8), reader_at(world, 8, "bob")
     for reader in (ada, bob):
-        reader.add_note("one")
-        reader.add_note("two")
+        reader.notes.add("one")
+        reader.notes.add("two")
     reader_at(world, 3)
-    assert ada.delete_notes() == 2
+    assert ada.notes.delete_all() == 2
     reader_at(world, 8)
-    assert ada.notes() == []
-    ada.add_note("three")
-    ada.delete_note(ada.notes()[0].id)
-    assert len(bob.notes()) == 2
+    assert ada.notes.list() == []
+    ada.notes.add("three")
+    ada.notes.delete(ada.notes.list()[0].id)
+    assert len(bob.notes.list()) == 2
 
     receipt = world.documents.delete("book.txt")
     assert receipt.rows["notes"] == 2
     write(lib, BOOK)
-    assert reader_at(world, 8, "bob").notes() == []
+    assert reader_at(world, 8, "bob").notes.list() == []
 
 
 @proves("notes.moved-and-deleted")
 def test_damaged_note_is_named_without_its_text(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, 8)
-    reader.add_note("mine", first=1)
+    reader.notes.add("mine", first=1)
     lib.sql("UPDATE notes SET sid = 2")
     reader_at(world, 3)
 
-    [note] = reader.notes()
+    [note] = reader.notes.list()
     assert note.damaged
     assert (note.text, note.quote, note.first) == ("", "", None)
 
@@ -162,7 +162,7 @@ def test_damaged_note_is_named_without_its_text(lib: LibraryFixture) -> None:
 @proves("index.scrub")
 def test_doctor_counts_damaged_notes_and_positions(lib: LibraryFixture) -> None:
     world, other = write(lib, BOOK), write(lib, BOOK, "other")
-    kept = [reader_at(each, 3).add_note(f"Note {n}") for each in (world, other) for n in (1, 2)]
+    kept = [reader_at(each, 3).notes.add(f"Note {n}") for each in (world, other) for n in (1, 2)]
     assert lib.library.doctor().healthy
 
     lib.sql("UPDATE notes SET content = replace(content, 'Note', 'Nota') WHERE id = ?", kept[0].id)
@@ -177,7 +177,7 @@ def test_doctor_counts_damaged_notes_and_positions(lib: LibraryFixture) -> None:
     assert plan["other"].healthy
     assert not plan.healthy
     assert not plan.actionable
-    reader_at(world, 3).delete_note(kept[0].id)
+    reader_at(world, 3).notes.delete(kept[0].id)
     assert lib.library.doctor().healthy
 
 
@@ -185,16 +185,16 @@ def test_doctor_counts_damaged_notes_and_positions(lib: LibraryFixture) -> None:
 def test_bound_reader_writes_own_notes_only(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     reader_at(world, 5)
-    reader_at(world, 5, "bob").add_note("of Bob")
+    reader_at(world, 5, "bob").notes.add("of Bob")
     bound = lib.library.under(OWNER.as_reader(WorldId(world.id), "ada")).world("world")
 
-    assert bound.reader("ada").add_note("mine", first=5).quote == SENTENCES[5]
-    assert [note.text for note in bound.reader("ada").notes()] == ["mine"]
+    assert bound.reader("ada").notes.add("mine", first=5).quote == SENTENCES[5]
+    assert [note.text for note in bound.reader("ada").notes.list()] == ["mine"]
     for attempt in (
-        lambda: bound.reader("bob").notes(),
-        lambda: bound.reader("bob").add_note("x"),
-        lambda: bound.reader("bob").delete_notes(),
-        lambda: bound.reader("bob").notes_to_markdown(),
+        lambda: bound.reader("bob").notes.list(),
+        lambda: bound.reader("bob").notes.add("x"),
+        lambda: bound.reader("bob").notes.delete_all(),
+        lambda: bound.reader("bob").notes.to_markdown(),
     ):
         with pytest.raises(NotAllowed):
             attempt()
@@ -209,10 +209,10 @@ def notes_of(bundle: ContextBundle) -> tuple[FoundNote, ...]:
 def test_query_finds_notes_up_to_the_position(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, 4)
-    early = reader.add_note("The keepers drank too much rum.", first=1)
-    reader.add_note("Nothing about the weather.")
+    early = reader.notes.add("The keepers drank too much rum.", first=1)
+    reader.notes.add("Nothing about the weather.")
     reader_at(world, 9)
-    late = reader.add_note("The rum was poisoned by the mate.")
+    late = reader.notes.add("The rum was poisoned by the mate.")
 
     found = reader.retrieve("Who was drinking rum?", notes=True)
     assert [note.id for note in notes_of(found)] == [early.id, late.id]
@@ -234,7 +234,7 @@ def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: 
     for number, last in enumerate((position, 11)):
         world = write(lib, BOOK, f"world-{number}")
         for sid in range(last + 1):
-            reader_at(world, sid).add_note(f"The lamp of sentence {sid} is rum.", first=sid)
+            reader_at(world, sid).notes.add(f"The lamp of sentence {sid} is rum.", first=sid)
         reader = reader_at(world, position)
         bundles = [reader.retrieve(query, notes=True) for query in ("rum", "lamp 3", "sea")]
         replies.append([
@@ -250,7 +250,7 @@ def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: 
 def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
     reader = reader_at(write(lib, BOOK), 9)
     for number in range(8):
-        reader.add_note(f"Note {number}: the lamp again and again and again.")
+        reader.notes.add(f"Note {number}: the lamp again and again and again.")
 
     whole = reader.retrieve("lamp", notes=True)
     assert len(notes_of(whole)) == 5
@@ -266,9 +266,9 @@ def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
 def test_later_note_changes_no_byte_of_a_reply(lib: LibraryFixture, position: int) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, position)
-    reader.add_note("The lamp is out of rum.")
+    reader.notes.add("The lamp is out of rum.")
     before = to_json(reader.retrieve("lamp and rum", notes=True))
-    reader_at(world, 11).add_note("The rum, the lamp, the mate and the sea.", first=11)
+    reader_at(world, 11).notes.add("The rum, the lamp, the mate and the sea.", first=11)
     assert to_json(reader.retrieve("lamp and rum", notes=True)).count("the mate") == 1
     reader_at(world, position)
 

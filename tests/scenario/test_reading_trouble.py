@@ -280,7 +280,7 @@ def test_position_in_another_revision_shows_nothing(lib: LibraryFixture) -> None
     with pytest.raises(PositionNotFound):
         reader.position()
     assert reader.books() == []
-    assert (reader.retrieve(QUERY).context, reader.notes()) == ("", [])
+    assert (reader.retrieve(QUERY).context, reader.notes.list()) == ("", [])
 
 
 @proves("reading.never-past-position", "reading.re-anchored")

@@ -202,14 +202,14 @@ def test_note_written_while_editions_are_compared_moves(tmp_path: Path) -> None:
     def write(*args: Any, **options: Any) -> Any:
         if options.get("shared"):
             database.write = original
-            late.add_note("Remember this.", first=5)
+            late.notes.add("Remember this.", first=5)
         return original(*args, **options)
 
     database.write = write
     world.ingest(lib.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
 
     assert database.write == original
-    [note] = late.notes()
+    [note] = late.notes.list()
     assert (late.position().sid, note.sid, note.first) == (9, 9, 8)
     assert note.quote == stored(lib, world, 1).texts[8]
 

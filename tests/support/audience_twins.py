@@ -87,7 +87,7 @@ def read_hidden(lib: LibraryFixture, world: World) -> None:
     for name in ("ann", "ben"):
         reader = world.reader(name)
         reader.set_position("log.md", sentence=1)
-        reader.add_note("A note about the payroll.", book="log.md", first=1)
+        reader.notes.add("A note about the payroll.", book="log.md", first=1)
         reader.conversation(book="log.md").ask("who ate the lamp?")
     hr = world.for_audience(["group:hr"])
     hr.conversation().ask("who ate the lamp of the zebra?")
@@ -157,7 +157,7 @@ def fill(folder: Path, before: Change | None = None) -> Twin:
     world.add_text(ROPE, id="rope.txt", audience=["group:legal", "group:hr"], tags=["rope"])
     for name in ("ann", "cleo"):
         world.reader(name).set_position("lamp.txt", sentence=1)
-    world.reader("ann").add_note("A note about the lamp.", first=1)
+    world.reader("ann").notes.add("A note about the lamp.", first=1)
     return Twin(lib, world, _create_tokens(lib))
 
 

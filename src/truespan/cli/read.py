@@ -82,9 +82,9 @@ def show_notes(
     with place.open() as chosen:
         found = chosen.reader(reader)
         if markdown:
-            echo(found.notes_to_markdown(book=book).rstrip("\n"))
+            echo(found.notes.to_markdown(book=book).rstrip("\n"))
             return
-        notes = found.notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
+        notes = found.notes.list(book=book, search=search, limit=MAX_NOTE_LIMIT)
     say(to_json({"notes": notes}) if as_json else list_notes(notes))
 
 
@@ -100,7 +100,7 @@ def add_note(
 ) -> None:
     """Write a note at a reader's position; it is visible from there on."""
     with place.open() as chosen:
-        note = chosen.reader(reader).add_note(text, book=book, first=first, last=last)
+        note = chosen.reader(reader).notes.add(text, book=book, first=first, last=last)
     if as_json:
         echo(to_json(note))
     else:
@@ -113,7 +113,7 @@ def remove_note(
 ) -> None:
     """Delete a note of a reader."""
     with place.open() as chosen:
-        chosen.reader(reader).delete_note(id)
+        chosen.reader(reader).notes.delete(id)
     say(f"Deleted note {id}.")
 
 

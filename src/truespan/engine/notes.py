@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from truespan.types.note import (
     MAX_NOTE_LIMIT,
     MAX_NOTES_FOUND,
     MAX_QUOTE_LENGTH,
+    NOTE_LIMIT,
     FoundNote,
     Note,
     NoteContent,
@@ -37,13 +39,44 @@ Positions = Callable[[], tuple[Scope | None, list[Position]]]
 class ReaderNotes:
     """Notes of one reader. Those written past the present position do not exist for it."""
 
-    def __init__(self, access: WorldAccess, reader: str, positions: Positions) -> None:
+    def __init__(
+        self, access: WorldAccess, reader: str, positions: Positions, *, is_tried: bool
+    ) -> None:
         self._access = access
         self._reader = reader
         self._positions = positions
+        self._is_tried = is_tried
 
-    def add(self, text: str, book: str | None, first: int | None, last: int | None) -> Note:
-        """Store a note; see `Reader.add_note`."""
+    def __repr__(self) -> str:
+        return f"<ReaderNotes of world {self._access.shown_name()!r}>"
+
+    def add(
+        self,
+        text: str,
+        *,
+        book: str | None = None,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> Note:
+        """Write a note at the present position in a book, with or without sentences that it marks.
+
+        The note is hidden before this position, even from this reader after going back. When the
+        book changes, it moves like a position.
+
+        Args:
+            text: The note, at most 5,000 characters.
+            book: The document; None for the current book.
+            first: Number of the first marked sentence; None for none.
+            last: Number of the last marked sentence; None for the first alone.
+
+        Raises:
+            InvalidArgument: The text or a number is out of range, a marked sentence was not read,
+                the reader has too many notes, or the position is only tried.
+            PositionNotFound: The reader has no position in such a book.
+            NotAllowed: The caller may not read as this reader.
+        """
+        if self._is_tried:
+            raise InvalidArgument("A position that is only tried has no notes.")
         if not isinstance(text, str) or not 0 < len(text.strip()) <= len(text) <= MAX_NOTE_LENGTH:
             raise InvalidArgument(f"A note has 1 to {MAX_NOTE_LENGTH} characters.")
 
@@ -67,8 +100,26 @@ class ReaderNotes:
 
         return self._access.with_stable_snapshot(write)
 
-    def find(self, book: str | None, search: str | None, offset: int, limit: int) -> list[Note]:
-        """Return visible notes; see `Reader.notes`."""
+    def list(
+        self,
+        *,
+        book: str | None = None,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int = NOTE_LIMIT,
+    ) -> builtins.list[Note]:
+        """Return the notes that were written at or before the present position, in text order.
+
+        Args:
+            book: The document; None for every book.
+            search: Words that must all occur in a note or in the text it marks; None for any note.
+            offset: Number of notes to skip.
+            limit: Maximum number of notes, 1 to 1000.
+
+        Raises:
+            InvalidArgument: `offset` or `limit` is out of range.
+            NotAllowed: The caller may not read as this reader.
+        """
         check_whole("offset", offset, 0, LAST_FIRST)
         check_whole("limit", limit, 1, MAX_NOTE_LIMIT)
         words = search.casefold().split() if search else []
@@ -79,7 +130,7 @@ class ReaderNotes:
         ]
         return found[offset : offset + limit]
 
-    def search(
+    def find_by_query(
         self, query: str, book: str | None, *, room: int, count: Callable[[str], int]
     ) -> tuple[tuple[FoundNote, ...], int]:
         """Return visible notes with words of a query, the best first, and their tokens.
@@ -88,7 +139,7 @@ class ReaderNotes:
         tokens as `count` counts them.
         """
 
-        def read() -> tuple[list[Note], str]:
+        def read() -> tuple[builtins.list[Note], str]:
             scope, positions = self._positions()
             position = find_position(positions, book)
             if scope is None or position is None or position.sid < 0:
@@ -102,7 +153,7 @@ class ReaderNotes:
         texts = [f"{note.text}\n{note.quote}" for note in notes]
         scores = SearchedWords(query).score([(text, language) for text in texts])
         ranked = sorted(range(len(notes)), key=lambda at: (-scores[at], at))
-        chosen: list[FoundNote] = []
+        chosen: builtins.list[FoundNote] = []
         tokens = 0
         for at in (at for at in ranked if scores[at] > 0):
             size = count(texts[at])
@@ -111,20 +162,39 @@ class ReaderNotes:
                 tokens += size
         return tuple(chosen), tokens
 
-    def delete(self, note: str) -> None:
-        """Delete a visible note; raises NoteNotFound."""
-        if not any(found.id == note for found in self._read(None)):
-            raise NoteNotFound(note)
-        self._delete(note)
+    def delete(self, id: str) -> None:
+        """Delete a note.
+
+        Args:
+            id: Id of the note.
+
+        Raises:
+            NoteNotFound: There is no such note up to the present position.
+            NotAllowed: The caller may not read as this reader.
+        """
+        if not any(found.id == id for found in self._read(None)):
+            raise NoteNotFound(id)
+        self._delete(id)
 
     def delete_all(self) -> int:
-        """Delete every note of the reader, also those past the position."""
+        """Delete every note of this reader, also those past the position; return their number.
+
+        Raises:
+            NotAllowed: The caller may not read as this reader.
+        """
         self._positions()
         return self._delete(None)
 
-    def to_markdown(self, book: str | None) -> str:
-        """Return the visible notes as Markdown, by book and in the order of the text."""
-        parts: list[str] = []
+    def to_markdown(self, *, book: str | None = None) -> str:
+        """Return the notes that were written at or before the present position, as Markdown.
+
+        Args:
+            book: The document; None for every book.
+
+        Raises:
+            NotAllowed: The caller may not read as this reader.
+        """
+        parts: builtins.list[str] = []
         title = None
         for note in self._access.with_stable_snapshot(lambda: self._read(book)):
             if note.title != title:
@@ -137,7 +207,7 @@ class ReaderNotes:
             parts.append(f"{text}\n\n*{place}*")
         return "\n\n".join(parts) + "\n" if parts else ""
 
-    def _read(self, book: str | None) -> list[Note]:
+    def _read(self, book: str | None) -> builtins.list[Note]:
         scope, positions = self._positions()
         if book is not None:
             position = find_position(positions, book)

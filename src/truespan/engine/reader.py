@@ -26,7 +26,6 @@ from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
-from truespan.types.note import NOTE_LIMIT, Note
 from truespan.types.origin import Operation, copy_origin, set_request
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
@@ -433,101 +432,22 @@ class Reader(WorldPart, frozen=True):
 
         return delete_conversations(self._access, reader=self.name, erase=erase)
 
-    def add_note(
-        self,
-        text: str,
-        *,
-        book: str | None = None,
-        first: int | None = None,
-        last: int | None = None,
-    ) -> Note:
-        """Write a note at the present position in a book, with or without sentences that it marks.
+    @property
+    def notes(self) -> ReaderNotes:
+        """The notes that were written at or before the present position."""
+        from truespan.engine.notes import ReaderNotes
 
-        The note is hidden before this position, even from this reader after going back. When the
-        book changes, it moves like a position.
-
-        Args:
-            text: The note, at most 5,000 characters.
-            book: The document; None for the current book.
-            first: Number of the first marked sentence; None for none.
-            last: Number of the last marked sentence; None for the first alone.
-
-        Raises:
-            InvalidArgument: The text or a number is out of range, a marked sentence was not read,
-                the reader has too many notes, or the position is only tried.
-            PositionNotFound: The reader has no position in such a book.
-            NotAllowed: The caller may not read as this reader.
-        """
-        if self._tried is not None:
-            raise errors.InvalidArgument("A position that is only tried has no notes.")
-        return self._notes().add(text, book, first, last)
-
-    def notes(
-        self,
-        *,
-        book: str | None = None,
-        search: str | None = None,
-        offset: int = 0,
-        limit: int = NOTE_LIMIT,
-    ) -> list[Note]:
-        """Return the notes that were written at or before the present position, in text order.
-
-        Args:
-            book: The document; None for every book.
-            search: Words that must all occur in a note or in the text it marks; None for any note.
-            offset: Number of notes to skip.
-            limit: Maximum number of notes, 1 to 1000.
-
-        Raises:
-            InvalidArgument: `offset` or `limit` is out of range.
-            NotAllowed: The caller may not read as this reader.
-        """
-        return self._notes().find(book, search, offset, limit)
-
-    def notes_to_markdown(self, *, book: str | None = None) -> str:
-        """Return the notes that were written at or before the present position, as Markdown.
-
-        Args:
-            book: The document; None for every book.
-
-        Raises:
-            NotAllowed: The caller may not read as this reader.
-        """
-        return self._notes().to_markdown(book)
-
-    def delete_note(self, id: str) -> None:
-        """Delete a note.
-
-        Args:
-            id: Id of the note.
-
-        Raises:
-            NoteNotFound: There is no such note up to the present position.
-            NotAllowed: The caller may not read as this reader.
-        """
-        self._notes().delete(id)
-
-    def delete_notes(self) -> int:
-        """Delete every note of this reader, also those past the position; return their number.
-
-        Raises:
-            NotAllowed: The caller may not read as this reader.
-        """
-        return self._notes().delete_all()
+        is_tried = self._tried is not None
+        return ReaderNotes(self._access, self.name, self._positions, is_tried=is_tried)
 
     def _with_notes(self, bundle: ContextBundle, request: ReadingRequest) -> ContextBundle:
         """Return a bundle with notes, in what its passages leave of the token budget."""
         components = self._access.components
         room = request.passages.budget(components.max_tokens) - bundle.total_tokens
-        found, tokens = self._notes().search(
+        found, tokens = self.notes.find_by_query(
             request.query, request.book, room=room, count=components.counter.count
         )
         return replace(bundle, notes=found, total_tokens=bundle.total_tokens + tokens)
-
-    def _notes(self) -> ReaderNotes:
-        from truespan.engine.notes import ReaderNotes
-
-        return ReaderNotes(self._access, self.name, self._positions)
 
     def _is_close(self, retrieval: ReaderRetrieval, query: str) -> bool:
         """Return whether a passage of a bundle is close to the query; always so by contract."""

@@ -24,7 +24,7 @@ from truespan.types.document import WorldStatus
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
 from truespan.types.request import Defaults, check_defaults, check_reader_name, check_whole
-from truespan.types.scope import Authority, Scope, Verb
+from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -88,12 +88,7 @@ class World(WorldQueries, WorldIngestion, Extended):
         store, record = self._components.store, self.access.record()
         chosen = record.defaults if defaults is None else check_defaults(defaults)
         labels = choose_default_audience(audience, audience_required, record.audience)
-        store.set_defaults(self.authority, record.id, chosen, labels)
-
-    @property
-    def authority(self) -> Authority:
-        """The permissions with which the world was opened."""
-        return self.access.authority
+        store.set_defaults(self.access.authority, record.id, chosen, labels)
 
     @property
     def documents(self) -> Documents:
@@ -166,7 +161,7 @@ class World(WorldQueries, WorldIngestion, Extended):
         Raises:
             InvalidArgument: A label is blank, too long or has a control character.
         """
-        return World(replace(self.access, authority=self.authority.for_audience(labels)))
+        return World(replace(self.access, authority=self.access.authority.for_audience(labels)))
 
     def status(self) -> WorldStatus:
         """Return the counts of documents, chunks, vectors and repairs.
@@ -350,7 +345,7 @@ class World(WorldQueries, WorldIngestion, Extended):
             return submit_maintenance(self._components, scope, DOCTOR, request)
         from truespan.engine.doctor import Doctor
 
-        doctor = Doctor(self._components, self.authority)
+        doctor = Doctor(self._components, self.access.authority)
         plan = doctor.examine([self.id], embed_sample=embed_sample, self_test=self_test)
         if apply:
             doctor.apply(plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import PurePath
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from truespan.types.document import GenerationRecord
 
     OnProgress = Callable[[Progress], None]
+    Paths = str | PurePath | Sequence[str | PurePath]
     Sources = str | PurePath | Upload | Sequence[str | PurePath | Upload]
 
 TEXT_ENDING = ".txt"
@@ -133,7 +134,7 @@ class WorldIngestion:
             Interrupted: Stopped by Ctrl-C; the same call continues.
         """
         checked = IngestOptions.from_arguments(**options)
-        uploads = _uploads_of(paths)
+        uploads, paths = _split_uploads(paths)
         if uploads:
             others = (manifest, sitemap, domain_key, golden, jobs, on_progress, on_prune)
             if update_alias or any(others) or checked != IngestOptions(checked.declared):
@@ -370,15 +371,18 @@ def _as_uploads(
     ]
 
 
-def _uploads_of(sources: Sources) -> list[Upload]:
-    """Return uploads that are to be ingested; raise InvalidArgument if only some are uploads."""
-    if isinstance(sources, str | PurePath):
-        return []
-    given: list[Any] = [sources] if isinstance(sources, Upload) else [*sources]
+def _split_uploads(sources: Sources) -> tuple[list[Upload], Paths]:
+    """Return the uploads among sources, and the paths; raise InvalidArgument for both."""
+    if isinstance(sources, Upload):
+        return [sources], ()
+    if isinstance(sources, str | PurePath) or not isinstance(sources, Iterable):
+        return [], sources
+    given = [*sources]
     uploads = [source for source in given if isinstance(source, Upload)]
-    if uploads and len(uploads) < len(given):
+    paths = [source for source in given if not isinstance(source, Upload)]
+    if uploads and paths:
         raise InvalidArgument("Uploads cannot be combined with paths.")
-    return uploads
+    return uploads, paths
 
 
 def ingest_pages(

@@ -301,7 +301,7 @@ def _reading_tools(*, may_move: bool, may_note: bool) -> tuple[Tool, ...]:
             arguments=NotesArguments,
             result=ReaderNoteList,
             run=lambda reader, arguments: ReaderNoteList(
-                tuple(note.found() for note in reader.notes(**asdict(arguments)))
+                tuple(note.found() for note in reader.notes.list(**asdict(arguments)))
             ),
             render=_render_notes,
         ),

@@ -333,7 +333,7 @@ ADD_READER_NOTE = Tool(
     ),
     arguments=ReaderNoteArguments,
     result=Note,
-    run=lambda reader, arguments: reader.add_note(**asdict(arguments)),
+    run=lambda reader, arguments: reader.notes.add(**asdict(arguments)),
     render=lambda _, note: [f"Written at sentence {note.sid} of {one_line(note.title)}."],
     hints=READ_ONLY | {"readOnlyHint": False, "idempotentHint": False},
 )

@@ -232,7 +232,7 @@ def list_notes(context: CallContext, query: requests.NotesQuery) -> schemas.Note
     Returns them by book and in the order of the text, of one book or with some words if the request
     names them.
     """
-    found = _reader(context).notes(**asdict(query))
+    found = _reader(context).notes.list(**asdict(query))
     return schemas.NoteList(notes=[schemas.NoteEntry(**record_data(note)) for note in found])
 
 
@@ -248,7 +248,7 @@ def add_note(context: CallContext, body: requests.NewNote) -> Reply[schemas.Writ
 
     The sentences that it marks must have been read. A token bound to the reader can do this.
     """
-    note = _reader(context).add_note(**asdict(body))
+    note = _reader(context).notes.add(**asdict(body))
     written = members(note, *schemas.WrittenNote.__struct_fields__)
     # A name may contain characters that headers cannot.
     path = {name: quote(value, safe="") for name, value in context.path.items()}
@@ -262,7 +262,7 @@ def delete_notes(context: CallContext) -> schemas.DeletedNotes:
 
     Also deletes those that were written past the position.
     """
-    return schemas.DeletedNotes(deleted=_reader(context).delete_notes())
+    return schemas.DeletedNotes(deleted=_reader(context).notes.delete_all())
 
 
 @notes.get(_NOTES + "/export", media_type=MARKDOWN)
@@ -271,7 +271,7 @@ def export_notes(context: CallContext, query: requests.BookQuery) -> Reply[bytes
 
     Returns a file with the marked text and the notes.
     """
-    text = _reader(context).notes_to_markdown(book=query.book)
+    text = _reader(context).notes.to_markdown(book=query.book)
     headers = (("content-disposition", 'attachment; filename="notes.md"'),)
     return Reply(text.encode(), 200, headers, MARKDOWN)
 
@@ -282,5 +282,5 @@ def delete_note(context: CallContext) -> schemas.DeletedNotes:
 
     A note that was written past the position is reported as one that does not exist.
     """
-    _reader(context).delete_note(context.path["note"])
+    _reader(context).notes.delete(context.path["note"])
     return schemas.DeletedNotes(deleted=1)
