@@ -333,12 +333,9 @@ class StoreContract:
             assert found == lib.store.pending(scope, ref, after=-1, limit=10)
         placed, plain = staged.values()
         assert [chunk.chapters for chunk in placed] == [
-            ("First",),
-            ("Second",),
-            ("Second", "A Title"),
-            ("First", "Second", "A Title"),
+            ("First",), ("Second",), ("Second", "A Title"), ("First", "Second", "A Title"),
             ("Own",),
-        ]
+        ]  # fmt: skip
         assert {chunk.sections for chunk in plain} == {("A Title",)}
 
     def test_vectors_are_kept_for_texts_that_are_still_there(self, lib: LibraryFixture) -> None:

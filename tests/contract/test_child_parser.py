@@ -96,12 +96,10 @@ def test_each_option_reaches_the_child(probing: ChildParser):
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.xyz", b"text", SourceUnsupported),
-        ("a.txt", b"\x00\x01\x02", SourceNotText),
-        ("a.txt", b" \n", SourceEmpty),
-        ("folder/a.pdf", b"%PDF-1.4", SourceBroken),
+        ("a.xyz", b"text", SourceUnsupported), ("a.txt", b"\x00\x01\x02", SourceNotText),
+        ("a.txt", b" \n", SourceEmpty), ("folder/a.pdf", b"%PDF-1.4", SourceBroken),
     ],
-)
+)  # fmt: skip
 def test_a_refusal_is_the_same_as_without_a_child(
     parser: ChildParser, name: str, content: bytes, kind: type[SourceRefused]
 ):

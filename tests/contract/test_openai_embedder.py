@@ -211,13 +211,11 @@ def test_an_open_model_is_asked_as_its_family_was_trained() -> None:
 @pytest.mark.parametrize(
     ("model", "given", "limit", "items"),
     [
-        ("text-embedding-3-small", None, 8191, 256),
-        ("text-embedding-3-large", None, 8191, 256),
-        ("BAAI/bge-small-en-v1.5", None, 510, 32),
-        ("nomic-embed-text", None, 509, 32),
+        ("text-embedding-3-small", None, 8191, 256), ("text-embedding-3-large", None, 8191, 256),
+        ("BAAI/bge-small-en-v1.5", None, 510, 32), ("nomic-embed-text", None, 509, 32),
         ("BAAI/bge-m3", 8192, 8192, 32),
     ],
-)
+)  # fmt: skip
 def test_limits_are_those_of_the_model_as_far_as_they_are_known(
     model: str, given: int | None, limit: int, items: int
 ) -> None:

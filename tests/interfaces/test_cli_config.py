@@ -63,10 +63,7 @@ def test_every_setting_is_shown_with_its_source(
     assert places == {
         "usage_days": (30, "file", "truespan.toml, line 2", []),
         "usage_records": (
-            5,
-            "variable",
-            "TRUESPAN_USAGE_RECORDS",
-            ["truespan.toml, line 3"],
+            5, "variable", "TRUESPAN_USAGE_RECORDS", ["truespan.toml, line 3"],
         ),
         "rerank_kind": ("http", "file", "truespan.toml, line 6", []),
         "rerank_url": ("http://127.0.0.1:1/rerank", "file", "truespan.toml, line 7", []),
@@ -74,7 +71,7 @@ def test_every_setting_is_shown_with_its_source(
         "ollama_model": ("bge", "file", "truespan.toml, line 11", []),
         "ollama_base_url": ("http://b", "variable", own, ["OLLAMA_BASE_URL"]),
         "store_owner_url": (owner, "variable", "TRUESPAN_STORE_OWNER_URL", []),
-    }
+    }  # fmt: skip
     assert {"provider": "openai", "name": "OPENAI_API_KEY"} in keys
 
     assert run(["config", "-L", str(folder)]) == 0

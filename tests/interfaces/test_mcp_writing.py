@@ -248,15 +248,10 @@ def test_set_position_moves_both_ways_and_reports_before(lib: LibraryFixture) ->
 def test_a_refused_position_tells_nothing_of_what_lies_ahead(lib: LibraryFixture) -> None:
     ann, world = Caller(lib, "ann", MOVE), lib.library.world("w")
     asked = [
-        {"through_chapter": "T"},
-        {"through_chapter": "Nine"},
-        {"through_chapter": "99"},
-        {"sentence": 9_999},
-        {"passage": "the"},
-        {"passage": "not in this book at all"},
-        {},
+        {"through_chapter": "T"}, {"through_chapter": "Nine"}, {"through_chapter": "99"},
+        {"sentence": 9_999}, {"passage": "the"}, {"passage": "not in this book at all"}, {},
         {"sentence": 1, "through_chapter": "One"},
-    ]
+    ]  # fmt: skip
 
     def replies() -> list[str]:
         said = []

@@ -89,14 +89,11 @@ def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
 @pytest.mark.parametrize(
     ("sizes", "taken"),
     [
-        ([3000, 1000], [3000, 1000]),
-        ([3000, 1001], [3000]),
-        ([3000, 1001, 1000, 1], [3000, 1000]),
-        ([4000, 1], [4000]),
-        ([4001, 4000], [4000]),
+        ([3000, 1000], [3000, 1000]), ([3000, 1001], [3000]),
+        ([3000, 1001, 1000, 1], [3000, 1000]), ([4000, 1], [4000]), ([4001, 4000], [4000]),
         ([1], [1]),
     ],
-)
+)  # fmt: skip
 def test_the_budget_may_be_used_up_and_not_by_one_token_exceeded(
     sizes: list[int], taken: list[int]
 ) -> None:

@@ -165,14 +165,10 @@ def every_standard_cut() -> list[Span]:
 @pytest.mark.parametrize(
     ("strategy", "size", "overlap"),
     [
-        (Strategy.WINDOW, 1000, 300),
-        (Strategy.WINDOW, 1, 1),
-        (Strategy.WINDOW, 10, 3),
-        (Strategy.SENTENCES, 8, 8),
-        (Strategy.TOKENS, 256, 256),
-        (Strategy.WINDOW, 1000, -1),
+        (Strategy.WINDOW, 1000, 300), (Strategy.WINDOW, 1, 1), (Strategy.WINDOW, 10, 3),
+        (Strategy.SENTENCES, 8, 8), (Strategy.TOKENS, 256, 256), (Strategy.WINDOW, 1000, -1),
     ],
-)
+)  # fmt: skip
 def test_an_overlap_that_could_stop_progress_is_refused(
     strategy: Strategy, size: int, overlap: int
 ):

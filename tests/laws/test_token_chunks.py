@@ -52,11 +52,8 @@ def test_tokens_fill_chunks_of_short_words_exactly():
     spans = raw("ab " * 30 + "ab").chunk_spans(profile)
 
     assert [(span.start // 3, -(-span.end // 3)) for span in spans] == [
-        (0, 10),
-        (7, 17),
-        (14, 24),
-        (21, 31),
-    ]
+        (0, 10), (7, 17), (14, 24), (21, 31),
+    ]  # fmt: skip
 
 
 def test_in_separate_mode_the_overlap_stands_beside():

@@ -200,12 +200,8 @@ def test_text_without_any_break_is_cut_hard():
     spans = raw("x" * 4000).chunk_spans(WINDOW)
 
     assert [span[:2] for span in spans] == [
-        (0, 1000),
-        (800, 1800),
-        (1600, 2600),
-        (2400, 3400),
-        (3200, 4000),
-    ]
+        (0, 1000), (800, 1800), (1600, 2600), (2400, 3400), (3200, 4000),
+    ]  # fmt: skip
 
 
 @proves("chunking.break-priority")

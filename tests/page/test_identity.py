@@ -91,13 +91,11 @@ def test_people_sign_in_with_the_provider(
 @pytest.mark.parametrize(
     "returned",
     [
-        {"state": "another"},
-        {"iss": "https://login.example.org"},
-        {"code": "invented"},
+        {"state": "another"}, {"iss": "https://login.example.org"}, {"code": "invented"},
         {"error": "access_denied", "code": ""},
     ],
     ids=["state", "issuer", "code", "error"],
-)
+)  # fmt: skip
 def test_wrong_return_signs_nobody_in(
     visits: Callable[..., Visit], company: Served, issuer: Issuer, returned: dict[str, str]
 ) -> None:

@@ -204,15 +204,9 @@ def test_tables_keep_empty_cells_in_their_columns(visit: Visit) -> None:
     )
 
     wanted = [
-        ["Name", "Rent", "City"],
-        ["Ann", "300", ""],
-        ["Bob", "", "Rome"],
-        ["Cy", "", "Paris"],
-        ["", "200", "Oslo"],
-        ["", "", ""],
-        ["", "", "Kyiv"],
-        ["Di", "", ""],
-    ]
+        ["Name", "Rent", "City"], ["Ann", "300", ""], ["Bob", "", "Rome"], ["Cy", "", "Paris"],
+        ["", "200", "Oslo"], ["", "", ""], ["", "", "Kyiv"], ["Di", "", ""],
+    ]  # fmt: skip
     assert [rows for _, rows in grids] == [wanted, wanted]
     assert grids[0][0] == passage
 

@@ -318,19 +318,11 @@ def test_sentence_begun_earlier_has_the_page_of_the_passage(lib: LibraryFixture)
 @each_row(
     "location, exact",
     [
-        ("page 3", True),
-        ("scanned page 3", True),
-        ("slide 12", True),
-        ("A3", True),
-        ("A3:F3", True),
-        ("AB12:AD12", True),
-        ("pages 3-4", False),
-        ("A3:F4", False),
-        ("A3:F13", False),
-        ("page 9, pages 2-3", False),
-        ("page 9, page 2", False),
+        ("page 3", True), ("scanned page 3", True), ("slide 12", True), ("A3", True),
+        ("A3:F3", True), ("AB12:AD12", True), ("pages 3-4", False), ("A3:F4", False),
+        ("A3:F13", False), ("page 9, pages 2-3", False), ("page 9, page 2", False),
     ],
-)
+)  # fmt: skip
 def test_exact_location_names_one_page_or_row(location: str, exact: bool) -> None:
     assert is_exact(location) is exact
 

@@ -57,12 +57,9 @@ def world(lib: LibraryFixture) -> World:
 def test_every_chapter_of_one_chunk_shows_its_own_text(lib: LibraryFixture, world: World) -> None:
     assert len(lib.points(world)) == 1
     options: list[dict[str, Any]] = [
-        {},
-        {"neighbours": 10},
-        {"granularity": "sentence", "top_k": 20},
-        {"mode": "hybrid"},
+        {}, {"neighbours": 10}, {"granularity": "sentence", "top_k": 20}, {"mode": "hybrid"},
         {"mode": "keyword"},
-    ]
+    ]  # fmt: skip
     wrong = []
     for name, text in CHAPTERS.items():
         whole = composed(f"{name} {text}")

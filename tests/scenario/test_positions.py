@@ -126,19 +126,11 @@ def test_a_position_is_told_in_one_way(tmp_path: Path, told: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("chapter", "sid", "reached"),
     [
-        ("One", 6, 3),
-        ("  oNe ", 6, 3),
-        ("two", 10, 4),
-        ("Twof", 12, 5),
-        ("1", 6, 3),
-        ("2", 10, 4),
-        ("fold", 12, 5),
-        ("II", 10, 4),
-        ("chapter one", 6, 3),
-        ("lamp", 0, 1),
+        ("One", 6, 3), ("  oNe ", 6, 3), ("two", 10, 4), ("Twof", 12, 5), ("1", 6, 3),
+        ("2", 10, 4), ("fold", 12, 5), ("II", 10, 4), ("chapter one", 6, 3), ("lamp", 0, 1),
         ("the wick", 6, 3),
     ],
-)
+)  # fmt: skip
 def test_a_position_is_told_by_the_chapter_read_last(
     tmp_path: Path, chapter: str, sid: int, reached: int
 ) -> None:
@@ -191,16 +183,11 @@ def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
 @pytest.mark.parametrize(
     ("passage", "sid"),
     [
-        ("The lamp burned.", 3),
-        ("lamp burned", 3),
-        ("It was late. The lamp burned", 3),
-        ('"Who\'s there?" she said - softly', 6),
-        ("“Who’s there?”", 6),
-        ("Nobody   answered.\nIt", 9),
-        ("Morning came.", 12),
-        ("burned. The Wick It was", 5),
+        ("The lamp burned.", 3), ("lamp burned", 3), ("It was late. The lamp burned", 3),
+        ('"Who\'s there?" she said - softly', 6), ("“Who’s there?”", 6),
+        ("Nobody   answered.\nIt", 9), ("Morning came.", 12), ("burned. The Wick It was", 5),
     ],
-)
+)  # fmt: skip
 def test_a_position_is_told_by_words_that_were_just_read(
     tmp_path: Path, passage: str, sid: int
 ) -> None:

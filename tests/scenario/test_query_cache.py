@@ -85,14 +85,11 @@ def test_every_part_of_the_key_matters() -> None:
         *(
             cache_key(world, "lib", other_profile(**change), "lamp")
             for change in (
-                {"provider": "p"},
-                {"model": "m"},
-                {"revision": "r"},
-                {"dimensions": 65},
+                {"provider": "p"}, {"model": "m"}, {"revision": "r"}, {"dimensions": 65},
                 {"query_mode": "q"},
             )
         ),
-    }
+    }  # fmt: skip
 
     assert len(keys) == 9
     assert all(len(key) == 64 for key in keys)

@@ -64,21 +64,14 @@ def skipped(bundle: ContextBundle) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("failed", "reached", "returned", "expected", "status"),
     [
-        (True, False, 0, 0, ERROR),
-        (True, False, 0, 5, ERROR),
-        (True, True, 0, 5, ERROR),
-        (True, True, 5, 5, ERROR),
-        (False, False, 0, 0, NO_MATCHES),
-        (False, False, 0, 5, NO_MATCHES),
-        (False, True, 0, 5, PARTIAL),
-        (False, True, 0, 1, PARTIAL),
-        (False, True, 1, 5, PARTIAL),
-        (False, True, 4, 5, PARTIAL),
-        (False, True, 5, 5, SUCCESS),
-        (False, True, 1, 1, SUCCESS),
+        (True, False, 0, 0, ERROR), (True, False, 0, 5, ERROR), (True, True, 0, 5, ERROR),
+        (True, True, 5, 5, ERROR), (False, False, 0, 0, NO_MATCHES),
+        (False, False, 0, 5, NO_MATCHES), (False, True, 0, 5, PARTIAL),
+        (False, True, 0, 1, PARTIAL), (False, True, 1, 5, PARTIAL), (False, True, 4, 5, PARTIAL),
+        (False, True, 5, 5, SUCCESS), (False, True, 1, 1, SUCCESS),
         (False, True, 20, 20, SUCCESS),
     ],
-)
+)  # fmt: skip
 def test_the_status_is_the_first_that_applies(
     failed: bool, reached: bool, returned: int, expected: int, status: BundleStatus
 ) -> None:

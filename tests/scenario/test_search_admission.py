@@ -206,14 +206,11 @@ def test_the_query_is_stripped_before_it_reaches_the_provider(lib: LibraryFixtur
 @pytest.mark.parametrize(
     "change",
     [
-        {"provider": "other"},
-        {"model": "other"},
-        {"revision": "2"},
-        {"dimensions": 32},
+        {"provider": "other"}, {"model": "other"}, {"revision": "2"}, {"dimensions": 32},
         {"query_mode": "other"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_embedder_other_than_the_locked_one_is_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:

@@ -65,17 +65,11 @@ def test_add_texts_in_background_returns_a_job(lib: LibraryFixture) -> None:
 def test_add_texts_refuses_wrong_arguments(tmp_path: Path) -> None:
     world = make_library(tmp_path).library.world()
     wrong: list[tuple[Any, dict[str, Any]]] = [
-        ("one text", {}),
-        ([KEY, 5], {}),
-        ([], {}),
-        ([KEY], {"ids": []}),
-        ([KEY], {"ids": ["a", "b"]}),
-        ([KEY, LAMP], {"ids": ["a", "a"]}),
-        ([KEY], {"ids": ["../a"]}),
-        ([KEY], {"metadata": []}),
-        ([KEY], {"metadata": [{"": 1}]}),
+        ("one text", {}), ([KEY, 5], {}), ([], {}), ([KEY], {"ids": []}),
+        ([KEY], {"ids": ["a", "b"]}), ([KEY, LAMP], {"ids": ["a", "a"]}),
+        ([KEY], {"ids": ["../a"]}), ([KEY], {"metadata": []}), ([KEY], {"metadata": [{"": 1}]}),
         ([KEY], {"kind": "novel"}),
-    ]
+    ]  # fmt: skip
 
     for texts, arguments in wrong:
         with pytest.raises(InvalidArgument):

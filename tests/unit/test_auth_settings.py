@@ -125,17 +125,12 @@ CLAIMS = {
 @each_row(
     "name, values",
     [
-        ("groups", ["legal", "hr"]),
-        ("email", ["ana@example.org"]),
-        ("realm_access.roles", ["staff"]),
-        ("https://example.org/team", ["blue"]),
-        ("realm_access", []),
-        ("email.roles", []),
-        ("absent", []),
-        ("absent.roles", []),
+        ("groups", ["legal", "hr"]), ("email", ["ana@example.org"]),
+        ("realm_access.roles", ["staff"]), ("https://example.org/team", ["blue"]),
+        ("realm_access", []), ("email.roles", []), ("absent", []), ("absent.roles", []),
         ("many", []),
     ],
-)
+)  # fmt: skip
 def test_claim_values_are_texts_only(name: str, values: list[str]) -> None:
     assert claim_values(CLAIMS, name) == values
 

@@ -40,14 +40,11 @@ MEASURED = Calibration(
 def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
     recommended, contract = Defaults.RECOMMENDED, Defaults.CONTRACT
     cases = [
-        (None, recommended, "q", Mode.HYBRID),
-        (None, contract, "q", Mode.VECTOR),
-        (None, recommended, None, Mode.VECTOR),
-        (Mode.AUTO, contract, "q", Mode.HYBRID),
-        (Mode.AUTO, recommended, None, Mode.VECTOR),
-        (Mode.VECTOR, recommended, "q", Mode.VECTOR),
+        (None, recommended, "q", Mode.HYBRID), (None, contract, "q", Mode.VECTOR),
+        (None, recommended, None, Mode.VECTOR), (Mode.AUTO, contract, "q", Mode.HYBRID),
+        (Mode.AUTO, recommended, None, Mode.VECTOR), (Mode.VECTOR, recommended, "q", Mode.VECTOR),
         (Mode.KEYWORD, contract, "q", Mode.KEYWORD),
-    ]
+    ]  # fmt: skip
     assert [case for case in cases if mode_in_force(*case[:3]) is not case[3]] == []
 
 

@@ -303,12 +303,9 @@ def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
     body = contents + p("One", style="Heading1") + p("Text.")
 
     assert places(body, styles=HEADINGS) == [
-        ("Contents", None, None),
-        ("One 1", None, None),
-        ("Two 2", None, None),
-        ("One", "One", None),
-        ("Text.", "One", None),
-    ]
+        ("Contents", None, None), ("One 1", None, None), ("Two 2", None, None),
+        ("One", "One", None), ("Text.", "One", None),
+    ]  # fmt: skip
 
 
 # Headings, chapters and sections
@@ -374,14 +371,9 @@ def test_docx_highest_heading_level_makes_chapters() -> None:
     )
 
     assert places(body, styles=HEADINGS) == [
-        ("before", None, None),
-        ("II", "II", None),
-        ("a", "II", None),
-        ("I", "I", None),
-        ("b", "I", None),
-        ("III", "I", "III"),
-        ("c", "I", "III"),
-    ]
+        ("before", None, None), ("II", "II", None), ("a", "II", None), ("I", "I", None),
+        ("b", "I", None), ("III", "I", "III"), ("c", "I", "III"),
+    ]  # fmt: skip
 
 
 def test_places_are_decided_by_nothing_that_follows() -> None:
@@ -435,17 +427,13 @@ def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("Quote", BlockKind.QUOTE),
-        ("Intense Quote", BlockKind.QUOTE),
-        ("Block Text", BlockKind.QUOTE),
-        ("Quotations", BlockKind.QUOTE),
-        ("Source Code", BlockKind.CODE),
-        ("Preformatted Text", BlockKind.CODE),
-        ("HTML Preformatted", BlockKind.CODE),
-        ("Code", BlockKind.CODE),
+        ("Quote", BlockKind.QUOTE), ("Intense Quote", BlockKind.QUOTE),
+        ("Block Text", BlockKind.QUOTE), ("Quotations", BlockKind.QUOTE),
+        ("Source Code", BlockKind.CODE), ("Preformatted Text", BlockKind.CODE),
+        ("HTML Preformatted", BlockKind.CODE), ("Code", BlockKind.CODE),
         ("Quoted", BlockKind.PARAGRAPH),
     ],
-)
+)  # fmt: skip
 def test_a_style_tells_quotations_and_code(name: str, kind: BlockKind) -> None:
     named = style("S1", name) + style("S2", "Mine", based_on="S1")
 

@@ -119,11 +119,9 @@ def test_numbered_headings_carry_their_numbers() -> None:
     body = p("A", style="H0") + p("B", style="H1") + p("C", style="H1") + p("D", style="H0")
 
     assert places(body, styles=styles, numbering=abstract(first, second) + num(1)) == [
-        ("1 A", "1 A", None),
-        ("1.1 B", "1 A", "1.1 B"),
-        ("1.2 C", "1 A", "1.2 C"),
+        ("1 A", "1 A", None), ("1.1 B", "1 A", "1.1 B"), ("1.2 C", "1 A", "1.2 C"),
         ("2 D", "2 D", None),
-    ]
+    ]  # fmt: skip
 
 
 def test_docx_list_may_refer_to_a_style() -> None:

@@ -90,11 +90,9 @@ def test_chart_titles_are_read_after_the_paragraph() -> None:
     found = loaded(body, members=members, relations=relations).blocks
 
     assert [(block.text, str(block.kind), block.header_rows) for block in found] == [
-        ("ab", "paragraph", 0),
-        ("Sales", "paragraph", 0),
-        ("Costs", "paragraph", 0),
+        ("ab", "paragraph", 0), ("Sales", "paragraph", 0), ("Costs", "paragraph", 0),
         ("c", "paragraph", 0),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["footnote", "endnote"])
@@ -104,11 +102,9 @@ def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) ->
     found = kinds(body, footnotes=notes) if kind == "footnote" else kinds(body, endnotes=notes)
 
     assert found == [
-        (BlockKind.PARAGRAPH, "Text."),
-        (BlockKind.FOOTNOTE, "Note."),
-        (BlockKind.FOOTNOTE, "More."),
-        (BlockKind.PARAGRAPH, "Next."),
-    ]
+        (BlockKind.PARAGRAPH, "Text."), (BlockKind.FOOTNOTE, "Note."),
+        (BlockKind.FOOTNOTE, "More."), (BlockKind.PARAGRAPH, "Next."),
+    ]  # fmt: skip
 
 
 def test_a_note_stands_once_and_without_a_note_nothing_does() -> None:

@@ -187,11 +187,9 @@ def test_the_contents_name_chapters_and_sections(version: int):
         "c2.xhtml": page("<p>Chapter two, in which it ends</p><h2 id='t'>d</h2>"),
     }
     contents = [
-        (1, "The rain", "c1.xhtml"),
-        (2, "B", "c1.xhtml#s"),
-        (1, "CHAPTER TWO", "c2.xhtml"),
+        (1, "The rain", "c1.xhtml"), (2, "B", "c1.xhtml#s"), (1, "CHAPTER TWO", "c2.xhtml"),
         (2, "Nowhere", "c2.xhtml#t"),
-    ]
+    ]  # fmt: skip
 
     assert places(Book(pages, contents, version=version)) == [
         ("Chapter One: The Rain", "The rain", None),
@@ -297,15 +295,10 @@ def test_pages_outside_contents_are_placed_by_headings():
     }
 
     assert places(Book(pages, [(1, "Listed", "c1.xhtml")])) == [
-        ("zero", None, None),
-        ("One", "One", None),
-        ("a", "One", None),
-        ("b", "One", None),
-        ("Inner", "One", "Inner"),
-        ("c", "One", "Inner"),
-        ("Two", "Two", None),
+        ("zero", None, None), ("One", "One", None), ("a", "One", None), ("b", "One", None),
+        ("Inner", "One", "Inner"), ("c", "One", "Inner"), ("Two", "Two", None),
         ("d", "Two", None),
-    ]
+    ]  # fmt: skip
 
 
 def test_epub_headings_of_a_listed_page_are_sections():
@@ -313,12 +306,9 @@ def test_epub_headings_of_a_listed_page_are_sections():
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
 
     assert [(text, section) for text, _, section in places(book)] == [
-        ("1. The start", None),
-        ("a", None),
-        ("Inner", "Inner"),
-        ("b", "Inner"),
+        ("1. The start", None), ("a", None), ("Inner", "Inner"), ("b", "Inner"),
         ("The start", "Inner"),
-    ]
+    ]  # fmt: skip
 
 
 def test_a_title_below_the_number_of_a_chapter_is_a_section():
@@ -451,15 +441,10 @@ def test_printed_pages_begin_at_their_exact_place():
 @pytest.mark.parametrize(
     ("alt", "kept"),
     [
-        ("OEBPS/i/a.png", ""),
-        ("../i/a.png", ""),
-        ("i/A.PNG", ""),
-        ("a.png", ""),
-        ("a", "a"),
-        ("b.png", "b.png"),
-        ("a.png of it", "a.png of it"),
+        ("OEBPS/i/a.png", ""), ("../i/a.png", ""), ("i/A.PNG", ""), ("a.png", ""), ("a", "a"),
+        ("b.png", "b.png"), ("a.png of it", "a.png of it"),
     ],
-)
+)  # fmt: skip
 def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str):
     body = page(f"<p>word <img src='../i/a.png' alt='{alt}'/></p>")
     book = Book({"t/a.xhtml": body}, members={"OEBPS/i/a.png": PNG})
@@ -476,11 +461,9 @@ def test_epub_hidden_footnotes_stay_in_place():
     )
 
     assert [(block.kind, block.text) for block in loaded(Book({"a.xhtml": page(body)})).blocks] == [
-        (BlockKind.PARAGRAPH, "a1"),
-        (BlockKind.FOOTNOTE, "note"),
-        (BlockKind.FOOTNOTE, "1. end"),
+        (BlockKind.PARAGRAPH, "a1"), (BlockKind.FOOTNOTE, "note"), (BlockKind.FOOTNOTE, "1. end"),
         (BlockKind.PARAGRAPH, "b"),
-    ]
+    ]  # fmt: skip
 
 
 def test_properties_come_from_the_package():

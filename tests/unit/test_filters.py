@@ -115,14 +115,10 @@ def test_points_are_named_by_strings(ids: Any):
 @pytest.mark.parametrize(
     "message",
     [
-        ["equals", "tenant", True],
-        ["equals", "no such field", "x"],
-        ["any_of", "document", []],
-        ["none_of", "document", []],
-        ["at_most", "pos_start", 1.5],
-        ["matches", "tenant", "x"],
+        ["equals", "tenant", True], ["equals", "no such field", "x"], ["any_of", "document", []],
+        ["none_of", "document", []], ["at_most", "pos_start", 1.5], ["matches", "tenant", "x"],
     ],
-)
+)  # fmt: skip
 def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: list[Any]):
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Condition)

@@ -80,16 +80,11 @@ def test_each_block_has_its_kind():
     )
 
     assert kinds(page) == [
-        (BlockKind.HEADING, "head"),
-        (BlockKind.PARAGRAPH, "text"),
-        (BlockKind.QUOTE, "quote"),
-        (BlockKind.QUOTE, "no heading"),
-        (BlockKind.CAPTION, "caption"),
-        (BlockKind.HEADING, "role"),
-        (BlockKind.FOOTNOTE, "note"),
-        (BlockKind.PARAGRAPH, "more"),
+        (BlockKind.HEADING, "head"), (BlockKind.PARAGRAPH, "text"), (BlockKind.QUOTE, "quote"),
+        (BlockKind.QUOTE, "no heading"), (BlockKind.CAPTION, "caption"),
+        (BlockKind.HEADING, "role"), (BlockKind.FOOTNOTE, "note"), (BlockKind.PARAGRAPH, "more"),
         (BlockKind.PARAGRAPH, "inside"),
-    ]
+    ]  # fmt: skip
 
 
 def test_list_items_have_their_marks_and_are_indented_by_level():
@@ -286,15 +281,9 @@ def test_a_header_with_the_title_is_kept_without_its_menu():
 
 def test_html_headings_make_chapters_and_sections():
     assert places("<h1>T</h1>a<h2>A</h2>b<h3>B</h3>c<h2>C</h2>d") == [
-        ("T", "T", None),
-        ("a", "T", None),
-        ("A", "A", None),
-        ("b", "A", None),
-        ("B", "A", "B"),
-        ("c", "A", "B"),
-        ("C", "C", None),
-        ("d", "C", None),
-    ]
+        ("T", "T", None), ("a", "T", None), ("A", "A", None), ("b", "A", None), ("B", "A", "B"),
+        ("c", "A", "B"), ("C", "C", None), ("d", "C", None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("later", ["", "<h1>X</h1>", "<h2>X</h2><p>y</p>", "<h3>X</h3>"])

@@ -62,16 +62,11 @@ def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
 @pytest.mark.parametrize(
     ("ending", "media_type"),
     [
-        ("jpg", "image/jpeg"),
-        ("jpeg", "image/jpeg"),
-        ("webp", "image/webp"),
-        ("bmp", "image/bmp"),
-        ("tiff", "image/tiff"),
-        ("svg", "application/octet-stream"),
-        ("emf", "application/octet-stream"),
-        ("html", "application/octet-stream"),
+        ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("webp", "image/webp"),
+        ("bmp", "image/bmp"), ("tiff", "image/tiff"), ("svg", "application/octet-stream"),
+        ("emf", "application/octet-stream"), ("html", "application/octet-stream"),
     ],
-)
+)  # fmt: skip
 def test_only_pictures_that_cannot_act_are_called_pictures(
     lib: LibraryFixture, ending: str, media_type: str
 ) -> None:

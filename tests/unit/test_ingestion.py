@@ -85,13 +85,11 @@ def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> 
 @pytest.mark.parametrize(
     ("argument", "error"),
     [
-        ({"kind": "novel"}, InvalidArgument),
-        ({"title": "  "}, InvalidArgument),
-        ({"version": 2}, InvalidArgument),
-        ({"chunking": "pages"}, InvalidArgument),
+        ({"kind": "novel"}, InvalidArgument), ({"title": "  "}, InvalidArgument),
+        ({"version": 2}, InvalidArgument), ({"chunking": "pages"}, InvalidArgument),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_wrong_arguments_are_refused_before_anything_is_written(
     lib: LibraryFixture, world: World, argument: dict, error: type[Exception]
 ) -> None:

@@ -33,14 +33,11 @@ def test_other_names_are_not_supported(name: str):
 @pytest.mark.parametrize(
     ("mark", "encoding"),
     [
-        (b"", "utf-8"),
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"),
-        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le"),
         (codecs.BOM_UTF32_BE, "utf-32-be"),
     ],
-)
+)  # fmt: skip
 def test_unicode_is_decoded_with_or_without_its_mark(mark: bytes, encoding: str):
     assert text_of(mark + SENTENCE.encode(encoding)) == SENTENCE
 

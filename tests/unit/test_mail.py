@@ -164,12 +164,9 @@ def test_attachments_are_documents_of_their_own() -> None:
     found = list_members("a.eml", data, DocumentOptions())
     assert found.unsupported == 1
     assert [(member.name, member.ending, member.parent) for member in found.members] == [
-        ("", "", None),
-        ("plän", ".pdf", ""),
-        ("notes.txt", "", ""),
-        ("notes (2).txt", "", ""),
+        ("", "", None), ("plän", ".pdf", ""), ("notes.txt", "", ""), ("notes (2).txt", "", ""),
         ("page.html", "", ""),
-    ]
+    ]  # fmt: skip
     attached = found.members[1].declared["metadata"]
     assert attached == {"from": "a@b.example", "subject": "Outer", "message": "1@x.example"}
     [second, *_] = read_members("a.eml", data, DocumentOptions(), "notes (2).txt").members

@@ -188,15 +188,10 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
 @each_row(
     ("field", "meant"),
     [
-        ("titel", "title"),
-        ("Path ", "path"),
-        ("docId", "doc_id"),
-        ("id", "doc_id"),
-        ("language", "lang"),
-        ("chunking", "profile"),
-        ("prioritiy", "priority"),
+        ("titel", "title"), ("Path ", "path"), ("docId", "doc_id"), ("id", "doc_id"),
+        ("language", "lang"), ("chunking", "profile"), ("prioritiy", "priority"),
     ],
-)
+)  # fmt: skip
 @proves("manifest.lines")
 def test_an_unknown_field_is_refused_with_the_one_that_was_meant(field: str, meant: str) -> None:
     reason = fault({"path": "a.txt", field: "x"})

@@ -77,14 +77,9 @@ def test_markdown_lone_first_heading_is_the_title():
         "The Title", "A", "B", "C",
     ]  # fmt: skip
     assert [(block.chapter, block.section) for block in loaded.blocks] == [
-        ("The Title", None),
-        ("The Title", None),
-        ("A", None),
-        ("A", "B"),
-        ("A", "B"),
-        ("A", "B"),
+        ("The Title", None), ("The Title", None), ("A", None), ("A", "B"), ("A", "B"), ("A", "B"),
         ("C", None),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

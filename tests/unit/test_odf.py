@@ -98,13 +98,9 @@ def test_odf_headings_make_numbered_chapters() -> None:
 
     assert found.title == "A Guide"
     assert [(block.text, block.chapter, block.section) for block in found.blocks] == [
-        ("A Guide", "A Guide", None),
-        ("1 One", "1 One", None),
-        ("x", "1 One", None),
-        ("1.a Part", "1 One", "1.a Part"),
-        ("2 Two", "2 Two", None),
-        ("Deep", "2 Two", "Deep"),
-    ]
+        ("A Guide", "A Guide", None), ("1 One", "1 One", None), ("x", "1 One", None),
+        ("1.a Part", "1 One", "1.a Part"), ("2 Two", "2 Two", None), ("Deep", "2 Two", "Deep"),
+    ]  # fmt: skip
     assert texts(h("Plain") + p("x")) == ["Plain", "x"]
 
 
@@ -193,14 +189,10 @@ def test_notes_and_boxes_follow_the_paragraph_they_hang_on() -> None:
     found = loaded(body)
 
     assert [(str(block.kind), block.text) for block in found.blocks] == [
-        ("paragraph", "One more."),
-        ("footnote", "noted"),
-        ("paragraph", "boxed"),
-        ("paragraph", "shaped"),
-        ("table", "a | b"),
-        ("footnote", "in a cell"),
+        ("paragraph", "One more."), ("footnote", "noted"), ("paragraph", "boxed"),
+        ("paragraph", "shaped"), ("table", "a | b"), ("footnote", "in a cell"),
         ("paragraph", "on the page"),
-    ]
+    ]  # fmt: skip
 
 
 def test_contents_and_indexes_are_marked() -> None:

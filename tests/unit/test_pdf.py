@@ -116,11 +116,8 @@ def test_a_heading_across_both_columns_is_read_before_them():
 
 def test_rows_of_a_table_stay_rows():
     rows = [
-        ("lamp", "3", "brass"),
-        ("oar", "2", "ash"),
-        ("rope", "12", "hemp"),
-        ("bell", "1", "tin"),
-    ]
+        ("lamp", "3", "brass"), ("oar", "2", "ash"), ("rope", "12", "hemp"), ("bell", "1", "tin"),
+    ]  # fmt: skip
     words = [
         Words(72 + 150 * place, 700 - 12 * number, cell)
         for number, row in enumerate(rows)
@@ -384,13 +381,9 @@ def test_the_outline_gives_chapters_and_sections():
     blocks = loaded(Page(words), Page(column(FULL)), outline=outline).blocks
 
     assert [(block.chapter, block.section) for block in blocks] == [
-        (None, None),
-        ("One", None),
-        ("One", None),
-        ("One", "A part of one"),
-        ("One", "A part of one"),
-        (FIRST_WORDS, None),
-    ]
+        (None, None), ("One", None), ("One", None), ("One", "A part of one"),
+        ("One", "A part of one"), (FIRST_WORDS, None),
+    ]  # fmt: skip
     assert [block.text for block in blocks if block.kind is BlockKind.HEADING] == [
         "One",
         "A part of one",

@@ -253,11 +253,9 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
     )
 
     assert [(row.name, row.outcome) for row in plan.rows] == [
-        ("new", DocumentOutcome.NEW),
-        ("changed", DocumentOutcome.CHANGED),
-        ("same", DocumentOutcome.UNCHANGED),
-        ("refused", DocumentOutcome.FAILED),
-    ]
+        ("new", DocumentOutcome.NEW), ("changed", DocumentOutcome.CHANGED),
+        ("same", DocumentOutcome.UNCHANGED), ("refused", DocumentOutcome.FAILED),
+    ]  # fmt: skip
     assert (plan.documents, plan.chunks, plan.tokens) == (4, 3, 6)
     assert [plan.count(outcome) for outcome in DocumentOutcome] == [1, 1, 0, 1, 1]
     assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)

@@ -306,12 +306,8 @@ def test_pictures_stand_at_their_place_with_their_words() -> None:
         )
         shown = [(b.text, [placed.figure.alt for placed in b.figures]) for b in found.blocks]
         assert shown == [
-            ("Before.", []),
-            ("", ["A lamp"]),
-            ("", [""]),
-            ("Text.", []),
-            ("", ["A sheet"]),
-        ]
+            ("Before.", []), ("", ["A lamp"]), ("", [""]), ("Text.", []), ("", ["A sheet"]),
+        ]  # fmt: skip
         assert [image.data for image in found.images] == [PNG] * images
         assert found.pictures.blips == found.pictures.rels_mapped == 3
 

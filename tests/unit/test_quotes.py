@@ -172,13 +172,11 @@ def test_spans_of_source_words_are_literal() -> None:
 @each_row(
     ("quote", "text", "stands"),
     [
-        ("सीता", "सीताने पाहिले", False),
-        ("सीत", "सीता गेली", False),
-        ("सीता", "सीता गेली", True),
-        ("cafe", "cafe\u0301 noir", False),
-        ("鍵は", "その鍵は七番", True),
+        ("सीता", "सीताने पाहिले", False), ("सीत", "सीता गेली", False),
+        ("सीता", "सीता गेली", True), ("cafe",
+        "cafe\u0301 noir", False), ("鍵は", "その鍵は七番", True),
     ],
-)
+)  # fmt: skip
 def test_the_marks_upon_a_letter_belong_to_its_word(quote: str, text: str, stands: bool) -> None:
     assert verified(f"“{quote}”", source(text)) == [stands]
 

@@ -114,13 +114,9 @@ def test_json_records_are_lines_of_fields() -> None:
         '"items": [{"a": 1},\n{"a": [{"b": 2}, {"b": 3}]}]}'
     )
     assert texts("x.json", config) == [
-        (1, "name: app\non: true"),
-        (3, "build.x: y"),
-        (4, "lists.1: 1\nlists.2: 2"),
-        (5, "items"),
-        (5, "a: 1"),
-        (6, "a.1.b: 2\na.2.b: 3"),
-    ]
+        (1, "name: app\non: true"), (3, "build.x: y"), (4, "lists.1: 1\nlists.2: 2"),
+        (5, "items"), (5, "a: 1"), (6, "a.1.b: 2\na.2.b: 3"),
+    ]  # fmt: skip
     assert [each.section for each in load("x.json", config.encode()).blocks[-3:]] == ["items"] * 3
     assert texts("x.json", '["x", 3]\n') == [(1, "x"), (1, "3")]
     # Equal names, and halves of characters.

@@ -83,14 +83,10 @@ def test_styles_and_outline_levels_make_chapters_and_kinds() -> None:
 
     assert found.title == "Guide"
     assert [(block.text, block.chapter, block.section) for block in found.blocks] == [
-        ("Guide", "Guide", None),
-        ("One", "One", None),
-        ("x", "One", None),
-        ("Part", "One", "Part"),
-        ("Two", "Two", None),
-        ("Deep", "Two", "Deep"),
+        ("Guide", "Guide", None), ("One", "One", None), ("x", "One", None),
+        ("Part", "One", "Part"), ("Two", "Two", None), ("Deep", "Two", "Deep"),
         ("said", "Two", "Deep"),
-    ]
+    ]  # fmt: skip
     assert found.blocks[-1].kind is BlockKind.QUOTE
     contents = r"{\field{\*\fldinst TOC \\o}{\fldrslt One\tab 1\par Two\tab 2\par}}\pard\s6 x\par"
     marked = [
@@ -131,11 +127,9 @@ def test_rtf_notes_and_boxes_follow_their_paragraph() -> None:
     found = loaded(rf"One{shape}{{\footnote\pard {{\b no}}ted\par}} more.\par Next.\par")
 
     assert [(str(block.kind), block.text) for block in found.blocks] == [
-        ("paragraph", "One more."),
-        ("footnote", "noted"),
-        ("paragraph", "boxed"),
+        ("paragraph", "One more."), ("footnote", "noted"), ("paragraph", "boxed"),
         ("paragraph", "Next."),
-    ]
+    ]  # fmt: skip
     assert texts(r"\pard\dropcapli3 D\par\pard rop cap.\par Next.\par") == ["Drop cap.", "Next."]
 
 

@@ -136,16 +136,11 @@ def test_notice_shows_words_of_the_found_texts() -> None:
 @pytest.mark.parametrize(
     ("word", "other", "slips"),
     [
-        ("lantern", "lantern", 0),
-        ("lantren", "lantern", 1),
-        ("lanern", "lantern", 1),
-        ("lanntern", "lantern", 1),
-        ("lentern", "lantern", 1),
-        ("balanc", "glanc", 2),
-        ("configur", "figur", 3),
-        ("", "abc", 3),
+        ("lantern", "lantern", 0), ("lantren", "lantern", 1), ("lanern", "lantern", 1),
+        ("lanntern", "lantern", 1), ("lentern", "lantern", 1), ("balanc", "glanc", 2),
+        ("configur", "figur", 3), ("", "abc", 3),
     ],
-)
+)  # fmt: skip
 def test_slips_are_edits_and_swaps(word: str, other: str, slips: int) -> None:
     assert count_slips(word, other) == count_slips(other, word) == slips
 
