@@ -310,7 +310,8 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
 
 def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
     engine = ROOT / "src/truespan/engine/answering.py"
-    stages = [*(ROOT / "src/truespan/answers").rglob("*.py"), engine]
+    checks = (ROOT / "src/truespan/extensions/checks").rglob("*.py")
+    stages = [*(ROOT / "src/truespan/answers").rglob("*.py"), *checks, engine]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
     sections = sections_of(DOCS / "answers.md")
