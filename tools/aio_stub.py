@@ -18,6 +18,7 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
+from truespan.engine.library_parts import LibraryMaintenance, LibraryModels
 from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
@@ -59,7 +60,7 @@ INTERNAL = frozenset({"access", "server"})
 """Public attributes for other modules of the package."""
 WRAPPED: tuple[type, ...] = (
     *(Library, World, Reader, Conversation, Documents, WorldEvaluation, Generations, WorldJobs),
-    ReaderNotes,
+    *(ReaderNotes, LibraryMaintenance, LibraryModels),
     *(AccessTokens, LibraryKeys),
 )
 STREAMS: frozenset[str] = vars(aio)["STREAMS"]

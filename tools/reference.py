@@ -27,6 +27,7 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
+from truespan.engine.library_parts import LibraryMaintenance, LibraryModels
 from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
@@ -57,7 +58,7 @@ FAMILIES = {
 Key = TypeVar("Key")
 CLASSES = (
     Library, World, Documents, Reader, ReaderNotes, Conversation, WorldEvaluation, Generations,
-    AccessTokens,
+    AccessTokens, LibraryModels, LibraryMaintenance,
 )  # fmt: skip
 GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
     "PassageArguments": (

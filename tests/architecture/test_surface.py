@@ -19,7 +19,7 @@ from truespan.tables import tables
 MAX_COMMANDS = 46
 MAX_PARAMETERS = 350
 MAX_SETTINGS = 138
-MAX_NAMES = {World: 28, Library: 24, Reader: 18}
+MAX_NAMES = {World: 28, Library: 18, Reader: 18}
 
 
 def leaves(command: click.Command) -> Iterator[click.Command]:

@@ -71,12 +71,12 @@ def test_found_model_is_connected_and_kept(library: Path, ollama: OllamaChatServ
         world = opened.world(create=True)
         world.add_text("The tide comes in twice a day.", id="tide")
         assert ollama.asked == []
-        [server] = opened.chat_servers.find()
+        [server] = opened.models.servers.find()
         assert (server.name, server.base_url, server.models) == ("Ollama", ollama.base, [MODEL])
 
-        tested = opened.chat_servers.connect(connection(ollama))
+        tested = opened.models.servers.connect(connection(ollama))
 
-        assert tested.model == opened.chat_model == f"ollama/{MODEL}"
+        assert tested.model == opened.models.chat == f"ollama/{MODEL}"
         assert tested.reply.startswith("The tide comes in")
         answer = world.answer("How often does the tide come in?")
         assert answer.answer.startswith("The tide comes in twice a day.")
@@ -84,16 +84,16 @@ def test_found_model_is_connected_and_kept(library: Path, ollama: OllamaChatServ
     assert (library / "truespan.toml").read_text() == OWN_LINES
     assert MODEL in (library / "chat.toml").read_text()
     with truespan.open(library) as opened:
-        assert opened.chat_model == f"ollama/{MODEL}"
-        opened.chat_servers.disconnect()
-        assert opened.chat_model is None
+        assert opened.models.chat == f"ollama/{MODEL}"
+        opened.models.servers.disconnect()
+        assert opened.models.chat is None
     assert not (library / "chat.toml").exists()
 
 
 @proves("models.connect")
 def test_key_is_kept_in_a_file_of_its_owner(library: Path, openai: OpenAiChatServer) -> None:
     with truespan.open(library) as opened:
-        servers = opened.chat_servers
+        servers = opened.models.servers
         with pytest.raises(ProviderRefused):
             servers.describe(openai.base)
         assert servers.describe(f"{openai.base}/", key=KEY).models == [MODEL]
@@ -104,16 +104,16 @@ def test_key_is_kept_in_a_file_of_its_owner(library: Path, openai: OpenAiChatSer
     assert KEY not in (library / "chat.toml").read_text()
     with truespan.open(library) as opened:
         # The key is sent for this model only, and only the kept file has it.
-        assert opened.chat_servers.connect(connection(openai, key=Secret(KEY))).reply
-        opened.chat_servers.disconnect()
+        assert opened.models.servers.connect(connection(openai, key=Secret(KEY))).reply
+        opened.models.servers.disconnect()
     assert not file.exists()
 
 
 def test_model_that_does_not_reply_changes_nothing(library: Path, openai: OpenAiChatServer) -> None:
     with truespan.open(library) as opened:
         with pytest.raises(ServiceError):
-            opened.chat_servers.connect(connection(openai, key=Secret("wrong")))
-        assert opened.chat_model is None
+            opened.models.servers.connect(connection(openai, key=Secret("wrong")))
+        assert opened.models.chat is None
     assert not (library / "chat.toml").exists()
     assert not (library / "chat.key").exists()
 
@@ -132,7 +132,7 @@ def test_other_chat_settings_are_never_overwritten(
         truespan.open(library) as opened,
         pytest.raises(InvalidConfiguration, match="chat_provider") as refusal,
     ):
-        opened.chat_servers.connect(connection(ollama))
+        opened.models.servers.connect(connection(ollama))
     place = "TRUESPAN_CHAT_PROVIDER" if variable else "line 1"
     assert place in str(refusal.value)
     assert variable or (library / "truespan.toml").read_text() == lines
@@ -201,4 +201,4 @@ def test_passed_chat_models_cannot_be_replaced(library: Path, ollama: OllamaChat
     from truespan.wiring import open_library
 
     with open_library(library, chat=ChatModels()) as opened, pytest.raises(NotAllowed):
-        opened.chat_servers.connect(connection(ollama))
+        opened.models.servers.connect(connection(ollama))

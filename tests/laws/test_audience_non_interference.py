@@ -247,7 +247,7 @@ def test_caller_with_an_audience_changes_nothing(tmp_path: Path) -> None:
         lambda: caller.usage(),
         lambda: caller.generations.list(),
         lambda: lib.library.under(caller.authority).doctor(),
-        lambda: lib.library.under(caller.authority).metrics(),
+        lambda: lib.library.under(caller.authority).server.metrics(),
         lambda: lib.library.under(caller.authority).backup(tmp_path / "backup"),
         lambda: lib.library.under(caller.authority).create_world("other"),
         lambda: caller.set_defaults("contract"),

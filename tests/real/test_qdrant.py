@@ -136,7 +136,7 @@ def test_a_library_is_filled_searched_repaired_and_deleted(
             index.discard(profile)
         index.close()
     with opened(tmp_path / "library") as library:
-        library.apply_plan(library.doctor())
+        library.maintenance.apply_plan(library.doctor())
         again = library.world("harbour").search("lantern", top_k=1, floor=0.0).passages
         left = library.doctor()
         receipt = library.delete_world("harbour")

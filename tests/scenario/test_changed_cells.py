@@ -518,7 +518,7 @@ def examine(
     try:
         plan = made.library.doctor()
         healthy = plan.healthy
-        made.library.apply_plan(plan)
+        made.library.maintenance.apply_plan(plan)
     except TruespanError:
         pass
     except Exception as error:

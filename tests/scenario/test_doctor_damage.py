@@ -80,7 +80,7 @@ def test_damage_is_found_and_mended_or_stays_told(
     damage.plant(lib, world, random.Random(f"{kind} {seed}"))
 
     plan = lib.library.doctor()
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert damage.found in counts(plan)
     assert plan["other"].healthy
@@ -119,14 +119,14 @@ def test_mixed_damage_is_found_and_repaired_to_fresh_results(
 
     # If both a stored vector and its point are wrong, only the model can tell.
     plan = lib.library.doctor(embed_sample=1000)
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert counts(plan)
     if is_lost:
         assert Finding.LOST_TEXT in counts(plan)
         assert set(counts(treatment.left)) == {Finding.QUARANTINED, Finding.LOST_DOCUMENT}
         world.ingest(str(lib.folder / "files" / "world"))
-        treatment = lib.library.apply_plan(lib.library.doctor())
+        treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
     assert counts(treatment.left) == {}, chosen
     assert shown(world) == fresh, chosen
 

@@ -166,7 +166,7 @@ def test_damage_in_the_real_index_is_found_and_repaired(
     plant(real, world, random.Random(f"{kind} {seed}"))
 
     plan = real.doctor()
-    treatment = real.apply_plan(plan)
+    treatment = real.maintenance.apply_plan(plan)
 
     assert {item.finding for item in plan.all_items()} == expected
     assert treatment.left.healthy
@@ -223,10 +223,10 @@ def test_killed_plan_is_finished_by_the_same_or_a_new_plan(real: Library, tmp_pa
         killed = killed_at(real, world, step, path)
         right = {one.text for result in before for one in result.passages}  # type: ignore[attr-defined]
         between = {one.text for result in shown(world) for one in result.passages}  # type: ignore[attr-defined]
-        again = real.apply_plan(real.doctor())
+        again = real.maintenance.apply_plan(real.doctor())
         if not again.left.healthy:
             # Repairs that reading started may have changed items, which are then skipped.
-            again = real.apply_plan(real.doctor())
+            again = real.maintenance.apply_plan(real.doctor())
 
         assert between <= right
         assert again.left.healthy

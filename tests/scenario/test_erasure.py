@@ -262,7 +262,7 @@ def test_deletion_without_erasure_leaves_it_to_repair(home: Path) -> None:
         world, text, own = two_documents(home, made)
         receipt = world.documents.delete("gone.txt", erase=False)
         assert (receipt.erased, list(receipt.waiting)) == (False, ["files"])
-        made.erase()
+        made.maintenance.erase()
         assert traces(home, text, own) == []
 
 
@@ -314,7 +314,7 @@ def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
             killed = killed_at(home, "delete world", step)
             if any(entry.id == world.id for entry in made.worlds()):
                 made.delete_world("world")
-            made.erase()
+            made.maintenance.erase()
             assert traces(home, text, own) == [], step
             assert made._components.store.erasures() == []
         if not killed:

@@ -68,7 +68,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
         with pytest.raises(IndexNotOwned, match="belongs to another library"):
             fill(other, second)
         plan = other.doctor()
-        other.apply_plan(plan)
+        other.maintenance.apply_plan(plan)
     with opened(first) as library:
         found = library.world("harbour").search("otter", floor=0.0)
 
@@ -90,17 +90,17 @@ def test_points_of_unknown_worlds_stay_without_an_owner(
             fill(library, folder)
     with opened(second) as other:
         plan = other.doctor()
-        other.apply_plan(plan)
+        other.maintenance.apply_plan(plan)
         unowned = points(server), owner_of(server)
         # An action that an outdated plan asks for is refused as well.
         for item in plan.leftovers:
             plan.leftovers[plan.leftovers.index(item)] = type(item)(
                 item.finding, Action.DROP_WORLD, item.subject
             )
-        other.apply_plan(plan)
+        other.maintenance.apply_plan(plan)
         still = points(server)
-        assert len(other.claim_index()) == 1
-        other.apply_plan(other.doctor())
+        assert len(other.maintenance.claim_index()) == 1
+        other.maintenance.apply_plan(other.doctor())
         claimed = points(server), owner_of(server)
         own = other._components.store.library_id()
     with opened(first) as library, pytest.raises(IndexNotOwned):

@@ -100,7 +100,7 @@ def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> 
     assert [vector for _, vector in points] == [v for _, v in kept(whole, expected)[1]] or len(
         points
     ) == len(kept(whole, expected)[1])
-    lib.library.apply_plan(lib.library.doctor())
+    lib.library.maintenance.apply_plan(lib.library.doctor())
     assert world.ingest(path).ingested == ["a.txt"]
     assert derived(world)["title"] == "a.txt"
 

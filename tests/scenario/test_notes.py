@@ -168,7 +168,7 @@ def test_doctor_counts_damaged_notes_and_positions(lib: LibraryFixture) -> None:
     lib.sql("UPDATE notes SET content = replace(content, 'Note', 'Nota') WHERE id = ?", kept[0].id)
     lib.sql("UPDATE positions SET sid = 2 WHERE document = 1")
     plan = lib.library.doctor()
-    left = lib.library.apply_plan(plan).left
+    left = lib.library.maintenance.apply_plan(plan).left
 
     assert [(item.finding, item.subject) for item in plan.all_items()] == [
         (Finding.DAMAGED_NOTE, kept[0].id), (Finding.DAMAGED_POSITION, "ada, document 1"),

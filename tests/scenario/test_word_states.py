@@ -110,7 +110,10 @@ def test_damaged_states_are_computed_again_from_the_text(lib: LibraryFixture, wa
     if way == "repair":
         assert world.repair().word_states == 1
     else:
-        assert lib.library.apply_plan(lib.library.doctor("w")).done[Action.COMPUTE_STATES] == 1
+        assert (
+            lib.library.maintenance.apply_plan(lib.library.doctor("w")).done[Action.COMPUTE_STATES]
+            == 1
+        )
     assert read_states(world) == before
     assert lib.library.doctor("w").healthy
 

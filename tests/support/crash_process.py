@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> None:
             case "doctor":
                 opened.doctor([chosen.name], apply=True)
             case "treat":
-                opened.apply_plan(pickle.loads(Path(arguments[4]).read_bytes()))
+                opened.maintenance.apply_plan(pickle.loads(Path(arguments[4]).read_bytes()))
 
 
 if __name__ == "__main__":

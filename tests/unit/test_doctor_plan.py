@@ -44,7 +44,7 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
 def test_plan_repairs_all_that_it_found(tmp_path: Path, kind: str) -> None:
     lib, _ = damaged(tmp_path, kind)
 
-    treatment = lib.library.apply_plan(lib.library.doctor())
+    treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert treatment.skipped == []
     assert treatment.left.healthy
@@ -54,10 +54,10 @@ def test_plan_repairs_all_that_it_found(tmp_path: Path, kind: str) -> None:
 def test_applying_a_plan_twice_does_nothing(tmp_path: Path, kind: str) -> None:
     lib, world = damaged(tmp_path, kind)
     plan = lib.library.doctor()
-    lib.library.apply_plan(plan)
+    lib.library.maintenance.apply_plan(plan)
     before = lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)
 
-    lib.library.apply_plan(plan)
+    lib.library.maintenance.apply_plan(plan)
 
     assert (lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)) == before
     assert lib.library.doctor().healthy
@@ -69,7 +69,7 @@ def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
     before = other.points(world)
 
     with pytest.raises(InvalidArgument, match="another library"):
-        other.library.apply_plan(lib.library.doctor())
+        other.library.maintenance.apply_plan(lib.library.doctor())
 
     assert other.points(world) == before
 
@@ -96,9 +96,9 @@ def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
     plan = lib.library.doctor()
     points[point.chunk_id] = replace(point, text_hash=TextHash("d" * 64))
 
-    other_damage = lib.library.apply_plan(plan)
+    other_damage = lib.library.maintenance.apply_plan(plan)
     points[point.chunk_id] = whole
-    mended = lib.library.apply_plan(plan)
+    mended = lib.library.maintenance.apply_plan(plan)
 
     assert [item.subject for item in other_damage.skipped] == [point.chunk_id]
     assert other_damage.done == {}
@@ -119,7 +119,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
         number,
     )
 
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert treatment.skipped == [item]
     tenant = item.subject.partition(" ")[2]
@@ -171,7 +171,7 @@ def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> N
 
     plan = lib.library.doctor()
     by_number = {one.number: one.counts() for one in plan["world"].generations}
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert by_number == {1: {}, 2: {Finding.MISSING_POINT: 1}}
     assert Examiner(lib.store, lib.index).generation(own).counts() == {}
@@ -191,7 +191,7 @@ def test_generation_without_model_is_repaired_except_vectors(tmp_path: Path) -> 
     )
     asked = len(lib.embedder.documents)
 
-    treatment = lib.library.apply_plan(lib.library.doctor())
+    treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert len(lost) == 1
     assert len(treatment.failures) == 1
@@ -214,7 +214,7 @@ def test_sample_reveals_vectors_of_another_model(tmp_path: Path) -> None:
 
     few = lib.library.doctor(embed_sample=None)
     everything = lib.library.doctor(embed_sample=1000)
-    lib.library.apply_plan(everything)
+    lib.library.maintenance.apply_plan(everything)
 
     assert few["world"].counts()[Finding.MIXED_MODEL] >= 1
     assert lib.library.doctor(embed_sample=1000).healthy
@@ -279,7 +279,7 @@ def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
     count = index.count(lib.scope(world))
     index.litter = 3
 
-    treatment = lib.library.apply_plan(lib.library.doctor())
+    treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert treatment.done[Action.REBUILD] == 1
     assert treatment.left.healthy
@@ -320,7 +320,7 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
     for kind in ("stale", "text other", "zero", "orphan", "kept zero"):
         KINDS[kind].plant(lib, world, rng)
 
-    treatment = lib.library.apply_plan(lib.library.doctor())
+    treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert wrong == []
     assert len(looked) > 4
@@ -334,4 +334,4 @@ def test_an_empty_library_has_a_plan_that_says_so(lib: LibraryFixture) -> None:
 
     assert plan.healthy
     assert not plan.actionable
-    assert isinstance(lib.library.apply_plan(plan).left, Plan)
+    assert isinstance(lib.library.maintenance.apply_plan(plan).left, Plan)

@@ -45,7 +45,7 @@ def test_wrong_tally_is_found_alone_and_recounted(lib: LibraryFixture, statement
     lib.sql(statement)
 
     plan = lib.library.doctor()
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
     assert treatment.done == {Action.COUNT_AGAIN: 1}
@@ -61,7 +61,7 @@ def test_generation_with_wrong_tally_is_promoted_once_fixed(
     with pytest.raises(GenerationIncomplete, match=r"^Generation 2 lacks 1 vector\."):
         the_world(lib).generations.promote(2)
 
-    lib.library.apply_plan(lib.library.doctor())
+    lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert the_world(lib).generations.promote(2).generation == 2
 
@@ -71,7 +71,7 @@ def test_pending_chunks_are_found_despite_a_wrong_tally(lib: LibraryFixture) -> 
     lost = lib.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
 
     plan = lib.library.doctor()
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 4, Finding.PENDING: len(lost)}
     assert treatment.left.healthy
@@ -84,7 +84,7 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -
     plan = lib.library.doctor()
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
 
-    treatment = lib.library.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
 
     assert [item.finding for item in treatment.skipped] == [Finding.WRONG_TALLY]
     assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
@@ -104,7 +104,7 @@ def test_lost_chunks_are_cut_again_from_the_stored_text(lib: LibraryFixture, los
     lib.sql(lost)
     assert Finding.LOST_CHUNKS in lib.library.doctor()["world"].counts()
 
-    lib.library.apply_plan(lib.library.doctor())
+    lib.library.maintenance.apply_plan(lib.library.doctor())
 
     assert lib.sql(every) == whole
     assert lib.library.doctor().healthy

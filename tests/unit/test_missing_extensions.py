@@ -42,7 +42,7 @@ def test_configured_part_of_a_missing_extension_is_refused(
     path.write_text("")
     with truespan.open(tmp_path) as library:
         with pytest.raises(ExtensionMissing, match=r"^chat_servers needs .*'server'"):
-            library.chat_servers.find()
+            library.models.servers.find()
         # Nothing is drawn, so that nothing has to be kept for it.
         monkeypatch.setattr(tables(), "pictures", {})
         assert not is_drawn("a.pdf", b"%PDF-1.7")

@@ -180,14 +180,14 @@ def test_metrics_are_off_by_default_and_for_the_owner_only(tmp_path: Path) -> No
 
     with opened() as library:
         library.create_world("one")
-        assert library.metrics() == b""
+        assert library.server.metrics() == b""
     with opened(metrics=True) as library:
         library.world("one").search("harbour")
-        found = samples(library.metrics())
+        found = samples(library.server.metrics())
         assert number(found, "request_seconds_count", request="search") == 1
     reading = Authority(worlds=UNLIMITED, verbs=frozenset({Verb.READ}), readers=UNLIMITED)
     with opened(metrics=True, authority=reading) as library, pytest.raises(NotAllowed):
-        library.metrics()
+        library.server.metrics()
 
 
 def test_observer_of_the_caller_may_be_given_when_opening(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def doctor(
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
     with open_library(library) as opened, progress_bar(hidden=as_json) as on_progress:
         if claim_index:
-            opened.claim_index()
+            opened.maintenance.claim_index()
         plan = opened.doctor(
             None if world is None else [opened.world(world).name],
             embed_sample=embed_sample,
@@ -83,7 +83,7 @@ def doctor(
             machine=True,
             on_progress=on_progress,
         )
-        result = opened.apply_plan(plan, on_progress=on_progress) if apply else None
+        result = opened.maintenance.apply_plan(plan, on_progress=on_progress) if apply else None
     if result is None:
         echo(to_json(plan_data(plan)) if as_json else show_plan(plan))
         return 0 if plan.healthy else EXIT_UNHEALTHY
@@ -111,7 +111,7 @@ def repair(
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
         reports = {each.name: each.repair() for each in worlds}
         # A deleted world cannot be repaired.
-        opened.erase()
+        opened.maintenance.erase()
     echo(to_json(reports) if as_json else show_repairs(reports))
     return 0
 

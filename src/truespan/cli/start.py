@@ -355,14 +355,14 @@ def status(
             result: Any = {
                 "world": record.name,
                 "defaults": record.defaults,
-                "reranker": opened.reranker,
+                "reranker": opened.models.reranker,
                 "status": numbers,
                 "documents": [document_data(entry) for entry in documents],
             }
             states = chosen.documents.freshness(seconds=MAX_FRESHNESS_SECONDS) if freshness else []
             if freshness:
                 result["freshness"] = states
-            shown = show_world(record, numbers, documents, opened.reranker, states)
+            shown = show_world(record, numbers, documents, opened.models.reranker, states)
             echo(to_json(result) if as_json else shown)
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]

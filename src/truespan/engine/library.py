@@ -18,7 +18,7 @@ from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.world import World
 from truespan.jobs.thread import BackgroundRepairs
-from truespan.protocols import ChatServers, JobWorker
+from truespan.protocols import JobWorker
 from truespan.retrieval.pipeline import require_world
 from truespan.tables import Extended, member_of
 from truespan.types.audience import EVERYONE, check_labels, choose_default_audience
@@ -39,11 +39,12 @@ from truespan.types.scope import World as WorldRecord
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
+    from truespan.engine.library_parts import LibraryMaintenance, LibraryModels
     from truespan.engine.tokens import AccessTokens
     from truespan.extensions.proof.signing import LibraryKeys
     from truespan.extensions.server.library import LibraryServer
-    from truespan.maintenance.delete import ErasureReport, Receipt
-    from truespan.maintenance.doctor.plan import Plan, RepairResult
+    from truespan.maintenance.delete import Receipt
+    from truespan.maintenance.doctor.plan import Plan
 
 __all__ = ["Library", "World"]
 
@@ -333,39 +334,19 @@ class Library(Extended):
             str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
         )
 
-    def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; empty if metrics are off.
+    @property
+    def models(self) -> LibraryModels:
+        """The models beside those of worlds: the reranker, the chat model and its servers."""
+        from truespan.engine.library_parts import LibraryModels
 
-        Raises:
-            NotAllowed: The caller is neither the owner nor a token with the verb `observe`.
-        """
-        if not self._authority.may_observe():
-            raise errors.NotAllowed("read the metrics")
-        return self._components.metrics()
+        return LibraryModels(self._components, self._authority)
 
     @property
-    def reranker(self) -> str | None:
-        """Kind and model of the reranker; None if none is configured. No provider is called."""
-        options = self._components.rerank
-        return None if options is None else options.reranker.name
+    def maintenance(self) -> LibraryMaintenance:
+        """Repairs that follow a plan of `doctor`, a deletion, or the move of an index."""
+        from truespan.engine.library_parts import LibraryMaintenance
 
-    @property
-    def chat_model(self) -> str | None:
-        """Name of the chat model that answers; None if none is configured."""
-        model = self._components.chat.primary
-        return None if model is None else model.name
-
-    @property
-    def chat_servers(self) -> ChatServers:
-        """The servers of chat models: find them, try a model, and connect the library with it.
-
-        Raises:
-            NotAllowed: The caller is not the owner, or the library was opened with a chat model.
-        """
-        self._require_owner("connect a chat model")
-        if self._components.chat_servers is None:
-            raise errors.NotAllowed("connect a chat model")
-        return self._components.chat_servers
+        return LibraryMaintenance(self._components, self._authority)
 
     @property
     def has_workers(self) -> bool:
@@ -412,14 +393,6 @@ class Library(Extended):
             concurrency=concurrency, once=once, stopping=stopping, on_tick=on_tick
         )
 
-    def erase(self) -> ErasureReport:
-        """Finish erasures that deletions left queued, such as files that could not be rewritten.
-
-        Returns:
-            A report of what was rewritten and what is left.
-        """
-        return self._components.remover().finish_erasures()
-
     def doctor(
         self,
         worlds: str | Iterable[str] | None = None,
@@ -457,40 +430,8 @@ class Library(Extended):
         )
         if apply:
             doctor.apply(plan)
-            self.erase()
+            self.maintenance.erase()
         return plan
-
-    def claim_index(self) -> list[str]:
-        """Make this library the owner of the collections that its worlds use on a Qdrant server.
-
-        For a library that replaces another one with the same `qdrant_prefix`. Never call this while
-        the other library is in use.
-
-        Returns:
-            The ids of the embedding profiles of these collections.
-        """
-        from truespan.engine.doctor import Doctor
-
-        return Doctor(self._components, self._authority).claim_index()
-
-    def apply_plan(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
-        """Carry out a plan of `doctor`. Items that changed since are skipped.
-
-        Args:
-            plan: The plan.
-            on_progress: Called with the progress after each step.
-
-        Returns:
-            What was done and what is left.
-
-        Raises:
-            InvalidArgument: The plan belongs to another library.
-        """
-        from truespan.engine.doctor import Doctor
-
-        result = Doctor(self._components, self._authority, on_progress).apply(plan)
-        self.erase()
-        return result
 
     def close(self) -> None:
         """Close all connections and files.

@@ -47,6 +47,16 @@ class LibraryServer:
         principal = authenticate(self._components, self._authority, secret)
         return principal if labels is None else principal.for_audience(labels)
 
+    def metrics(self) -> bytes:
+        """Return the metrics in the text format of Prometheus; empty if metrics are off.
+
+        Raises:
+            NotAllowed: The caller is neither the owner nor a token with the verb `observe`.
+        """
+        if not self._authority.may_observe():
+            raise NotAllowed("read the metrics")
+        return self._components.metrics()
+
     @property
     def sign_in(self) -> SignIn | None:
         """Options with which the page signs people in; None without an identity provider."""

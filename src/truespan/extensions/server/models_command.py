@@ -38,8 +38,8 @@ def find_models(
     machine.
     """
     with open_library(library) as opened:
-        servers = _find_servers(opened.chat_servers, url, _read_key(key_file))
-        current = opened.chat_model
+        servers = _find_servers(opened.models.servers, url, _read_key(key_file))
+        current = opened.models.chat
     if as_json:
         echo(to_json({"current": current, "servers": servers}))
         return
@@ -67,7 +67,7 @@ def connect_model(
 
     key = _read_key(key_file)
     with open_library(library) as opened:
-        servers = _find_servers(opened.chat_servers, url, key)
+        servers = _find_servers(opened.models.servers, url, key)
         server = next((one for one in servers if model in one.models), None)
         if server is None:
             known = [name for one in servers for name in one.models]
@@ -77,7 +77,7 @@ def connect_model(
                 if known
                 else "Start the server of the model, or name it with --url.",
             )
-        tested = opened.chat_servers.connect(
+        tested = opened.models.servers.connect(
             ChatConnection(
                 provider=server.provider,
                 base_url=server.base_url,
@@ -95,8 +95,8 @@ def connect_model(
 def disconnect_model(library: Folder = None, as_json: Json = False) -> None:
     """Remove the connected chat model and its key; answers then consist of passages."""
     with open_library(library) as opened:
-        opened.chat_servers.disconnect()
-        current = opened.chat_model
+        opened.models.servers.disconnect()
+        current = opened.models.chat
     echo(to_json({"current": current}) if as_json else "Disconnected the chat model.")
 
 

@@ -87,7 +87,7 @@ def show_chat_model(context: CallContext) -> CurrentModel:
     Returns the name of the model that writes answers.
     """
     may_connect = context.principal.authority == OWNER
-    return CurrentModel(model=context.library.chat_model, may_connect=may_connect)
+    return CurrentModel(model=context.library.models.chat, may_connect=may_connect)
 
 
 @chat_model.post("/v1/chat-servers", errors=_ERRORS, example={})
@@ -97,7 +97,7 @@ def find_chat_servers(context: CallContext, body: ServerQuery) -> ServerList:
     Without an address it asks Ollama, LM Studio and llama.cpp at their usual addresses on the
     machine of the server, and returns those that answer.
     """
-    servers = context.library.chat_servers
+    servers = context.library.models.servers
     if body.base_url is None:
         return ServerList(servers=servers.find())
     return ServerList(
@@ -116,7 +116,7 @@ def connect_chat_model(context: CallContext, body: Connection) -> TestedModel:
     The model must reply to a short message. Its key is written to a file that only its owner can
     read, and is never shown again.
     """
-    servers = context.library.chat_servers
+    servers = context.library.models.servers
     key = None if body.key is None else Secret(body.key)
     connection = ChatConnection(
         provider=body.provider, base_url=body.base_url, model=body.model.strip(), key=key
@@ -133,5 +133,5 @@ def disconnect_chat_model(context: CallContext) -> CurrentModel:
 
     Removes the connected model and its key from the settings; answers then consist of passages.
     """
-    context.library.chat_servers.disconnect()
+    context.library.models.servers.disconnect()
     return show_chat_model(context)

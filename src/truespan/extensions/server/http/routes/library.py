@@ -448,4 +448,4 @@ def metrics(context: CallContext) -> Reply[bytes]:
     Returns the metrics since the server started, in the Prometheus text format. The owner may read
     them, and a token with the verb `observe`.
     """
-    return Reply(context.library.metrics(), media_type=METRICS)
+    return Reply(context.library.server.metrics(), media_type=METRICS)
