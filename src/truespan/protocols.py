@@ -437,14 +437,20 @@ class SourceFinder(Protocol):
 
 
 class PageFetcher(Protocol):
-    """Fetcher of web pages from allowed hosts; see `providers.web`."""
+    """Fetcher of web pages from allowed hosts."""
 
     def check(self, url: str) -> str: ...
     def fetch(self, url: str, known: Validators | None = None) -> Page: ...
 
+    def add_pages(
+        self, found: FoundSources, entries: Sequence[Entry], *, manifest: str = ""
+    ) -> FoundSources: ...
+
+    def read_sitemap(self, url: str, declared: DocumentOptions, *, fetch: bool) -> FoundSources: ...
+
 
 class FolderWatcher(Protocol):
-    """Watcher of changes below folders; see `files.watch`."""
+    """Watcher of changes below folders."""
 
     def wait(self, seconds: float, stop: Event) -> bool: ...
     def pause(self, seconds: float, stop: Event) -> None: ...

@@ -106,9 +106,6 @@ class Tables:
         self.formats: list[FileFormat] = []
         self.text_recognition: TextRecognition | None = None
         self.commands: list[Commands] = []
-        self.sanitizer: str | None = None
-        """Path of the function that makes the sanitizer, a `TextFilter`, from the folder of the
-        library, the settings of the sanitizer, and the file of the library's own key."""
         self.answer_checks: dict[str, str] = {}
         """Checks of a model's reply by name: the path of a function that takes a `CheckedReply` and
         returns a `CheckResult`; see `truespan.answers.checks`."""

@@ -136,7 +136,7 @@ def test_ingestion_without_the_sanitizer_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("TRUESPAN_SANITIZE_ENABLED", mode)
-    monkeypatch.setattr(tables(), "sanitizer", None)
+    monkeypatch.delitem(tables().components, "sanitizer")
     source = tmp_path / "note.txt"
     source.write_text(TEXT, encoding="utf-8")
 
@@ -145,7 +145,7 @@ def test_ingestion_without_the_sanitizer_is_refused(
     ) as library:
         world = library.world("w", create=True)
         for refused in (world.ingest, world.plan_ingest, partial(world.ingest, background=True)):
-            with pytest.raises(ExtensionMissing, match=r"sanitize_enabled.*'checks'"):
+            with pytest.raises(ExtensionMissing, match=r"sanitizer.*'checks'"):
                 refused(source)
         with pytest.raises(ExtensionMissing, match="'checks'"):
             world.add_text("Some text.")

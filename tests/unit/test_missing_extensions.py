@@ -16,6 +16,7 @@ from truespan.testing import WordCounter, WordEmbedder
 
 MEMBERS: dict[str, tuple[str, Callable[[truespan.Library, truespan.World], Any]]] = {
     "Documents.picture": ("server", lambda _, world: world.documents.picture(1)),
+    "Documents.watch": ("crawl", lambda _, world: world.documents.watch(".")),
     "Library.keys": ("proof", lambda library, _: library.keys),
     "Library.server": ("server", lambda library, _: library.server),
     "Reader.picture": ("server", lambda _, world: world.reader("a").picture()),

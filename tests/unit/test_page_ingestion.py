@@ -131,7 +131,8 @@ def test_any_format_is_read_by_content_type_and_content(world: World, server: We
 def test_no_page_is_fetched_unless_hosts_are_allowed(
     tmp_path: Path, world: World, server: WebServer
 ) -> None:
-    closed = make_library(tmp_path / "closed").library.create_world("world")
+    pages = WebPages([], clock=TickingClock(), version="1", max_bytes=1 << 20)
+    closed = make_library(tmp_path / "closed", pages=pages).library.create_world("world")
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.ingest(server.url("/a"))
     with pytest.raises(InvalidArgument, match="ingest_hosts"):

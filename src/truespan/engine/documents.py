@@ -601,31 +601,13 @@ class Documents(WorldPart, frozen=True):
             SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.
             InvalidArgument: A path is not a folder.
         """
-        from truespan.engine.ingestion import IngestJobs
-        from truespan.extensions.crawl.watching import Watch
-        from truespan.ingest.requests import find_sources
-
-        components, access = self._access.components, self._access
-        jobs = IngestJobs(components, access.writable_scope())
-        checked = replace(IngestOptions.from_arguments(**options), prune=True)
-        request = jobs.request(folders, None, checked)
-        roots = find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
-        if len(roots) < len(request.paths) or any(root.pattern for root in roots):
-            raise errors.InvalidArgument(
-                "Only folders can be watched.", advice="Name the file's folder."
-            )
-        if components.watch_folders is None:
-            raise errors.NotAllowed("watch folders")
-        return Watch(
-            lambda: IngestJobs(components, access.writable_scope()),
-            request,
-            components.watch_folders([root.folder for root in roots]),
-            components.clock,
-            finish=lambda: components.remover().finish_erasures(urgent=True),
+        return member_of(self, "watch", "crawl")(
+            folders,
             settle_seconds=settle_seconds,
             on_error=on_error,
             on_progress=on_progress,
             on_prune=on_prune,
+            **options,
         )
 
     def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:

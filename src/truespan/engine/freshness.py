@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from truespan.errors import InvalidArgument, PageRefused, SourceMissing, TruespanError
-from truespan.extensions.crawl.pages import with_encoding
 from truespan.parsing.detect import holds_records, may_hold_members
 from truespan.types.source import (
     CHANGED,
@@ -165,8 +164,7 @@ def _check_page(components: Components, indexed: _Indexed) -> Freshness:
     page = components.pages.fetch(indexed.path, indexed.validators)
     if page.content is None:
         return CURRENT
-    content = with_encoding(page.content, page.content_type)
-    return indexed.compare(sha256(content).hexdigest())
+    return indexed.compare(sha256(page.content).hexdigest())
 
 
 class _OpenedFile:

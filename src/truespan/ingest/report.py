@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import Cancelled, Interrupted, TruespanError, resource_error
+from truespan.errors import (
+    Cancelled,
+    Interrupted,
+    InvalidArgument,
+    TruespanError,
+    resource_error,
+)
 from truespan.ingest.embed import Canary, Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import (
@@ -123,6 +129,13 @@ class IngestDeps(Struct, frozen=True):
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
     """Returns the other generations of the world that receive the documents too."""
     trace: RequestTrace = NULL_OBSERVER
+
+    def require_pages(self) -> PageFetcher:
+        """Return the fetcher of web pages; raises InvalidArgument if there is none."""
+        if self.pages is None:
+            raise InvalidArgument("Web pages are not fetched.", advice="Set ingest_hosts.")
+        return self.pages
+
     checks: dict[int, ProviderCheck] = field(default_factory=dict)
     """Checks of the provider of each generation; runs of the same job share them."""
 

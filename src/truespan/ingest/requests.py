@@ -18,7 +18,6 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, SourceMissing, SourceRefused
-from truespan.extensions.crawl.pages import find_pages_of_sitemap, split_paths, with_pages
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
 from truespan.ingest.pipeline import ingest_sources, remove_documents, with_unique_paths
@@ -119,13 +118,15 @@ def find_sources(
     if request.manifest is not None:
         found = _find_in_manifest(deps, request.manifest, expand)
     elif request.sitemap is not None:
-        found = find_pages_of_sitemap(deps.pages, request.sitemap, declared, fetch=open_files)
+        pages = deps.require_pages()
+        found = pages.read_sitemap(request.sitemap, declared, fetch=open_files)
         _require_single(declared, found)
     else:
-        files, addresses = split_paths(request.paths)
+        files = [path for path in request.paths if not is_page(path)]
         found = expand(deps.sources.find(files, declared, within=request.options.within))
-        pages = [Entry(0, address, None, declared) for address in addresses]
-        found = _require_single(declared, with_pages(found, deps.pages, pages))
+        if entries := [Entry(0, path, None, declared) for path in request.paths if is_page(path)]:
+            found = deps.require_pages().add_pages(found, entries)
+        _require_single(declared, found)
     return found
 
 
@@ -137,7 +138,7 @@ def _find_in_manifest(
     files = [entry for entry in entries if not is_page(entry.path)]
     pages = [entry for entry in entries if is_page(entry.path)]
     found = expand(deps.sources.expand(manifest, files))
-    return with_pages(found, deps.pages, pages, manifest=manifest)
+    return deps.require_pages().add_pages(found, pages, manifest=manifest) if pages else found
 
 
 def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSources:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from truespan.errors import AudienceMissing, SourceCopied, SourceRefused
-from truespan.extensions.crawl.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.report import IngestDeps
@@ -246,13 +245,11 @@ class DraftMaker:
         """
         page, line = None, 0
         if source.is_page:
-            page = require_pages(self._deps.pages).fetch(
-                source.path, self._validators(source, known)
-            )
+            pages = self._deps.require_pages()
+            page = pages.fetch(source.path, self._validators(source, known))
             if page.content is None:
                 return page, None
-            name = name_to_parse(source.name, page.content_type)
-            data = with_encoding(page.content, page.content_type)
+            name, data = page.name, page.content
         else:
             name, data, line = self._reader.read(source)
         digest, traits = sha256(data).hexdigest(), traits_of(name, data)

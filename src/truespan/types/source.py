@@ -443,6 +443,8 @@ class Page(Struct, frozen=True):
     content_type: str = ""
     etag: str | None = None
     last_modified: str | None = None
+    name: str = ""
+    """Name with the ending of its content type."""
 
 
 class Entry(Struct, frozen=True):

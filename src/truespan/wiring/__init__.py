@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -25,8 +24,6 @@ from truespan.protocols import (
     ChatModels,
     Clock,
     Embedder,
-    FolderWatcher,
-    PageFetcher,
     Reranker,
     SourceFinder,
     SourceParser,
@@ -44,7 +41,6 @@ from truespan.settings.catalogue import (
     IndexSettings,
     Settings,
     StoreSettings,
-    split_list,
 )
 from truespan.tables import require, tables
 from truespan.types.chunk import FigureFlags
@@ -195,8 +191,8 @@ def open_library(
             answers=rules,
             cohort=CohortVectors(Cohort(cohort.DIGEST, cohort.read_texts, cohort.read_vectors)),
             conversations=providers.conversation_rules(settings),
-            pages=_pages(settings, clock, max_bytes),
-            watch_folders=_watch_folders,
+            pages=defer(partial(_component, "pages", "crawl", settings, clock, max_bytes)),
+            watch_folders=partial(_component, "watch_folders", "crawl"),
             uploads=defer(partial(_uploads, folder, settings)),
             signing_keys=defer(partial(_component, "signing_keys", "proof", folder, settings)),
             signs_questions=settings.sign_questions,
@@ -244,37 +240,6 @@ def open_temporary(settings_folder: Path, folder: Path | None = None) -> Iterato
             TemporaryDirectory(prefix="truespan-", ignore_cleanup_errors=True)
         )
         yield stack.enter_context(open_library(made, create=True, settings=settings))
-
-
-def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:
-    """Return the client for web pages; None if no host is allowed."""
-    hosts = split_list(settings.ingest.hosts)
-    if not hosts:
-        return None
-    from importlib.metadata import version
-
-    from truespan.extensions.crawl.web import WebPages
-
-    return WebPages(
-        hosts,
-        clock=clock,
-        version=version("truespan"),
-        max_bytes=max_bytes,
-        private=settings.ingest.private_addresses,
-    )
-
-
-def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
-    if find_spec("watchfiles") is None:
-        raise InvalidConfiguration(
-            "Watching folders needs a package that is missing.",
-            advice="Install Truespan with the extra 'watch'.",
-        )
-    from truespan.extensions.crawl.watch import FolderWatcher
-    from truespan.parsing import supported
-
-    # A run may recognise text even if the setting is off; others find no image.
-    return FolderWatcher(folders, partial(supported, ocr=True))
 
 
 def _default_model(settings: Settings) -> str:
@@ -429,13 +394,9 @@ def _sanitizer(folder: Path, settings: Settings) -> TextFilter | None:
     """Return the sanitizer; without its extension, one that refuses every ingestion."""
     if settings.sanitize.enabled == "off":
         return None
-    path = tables().sanitizer
-
-    def make() -> TextFilter:
-        made = require(path, f"sanitize_enabled = '{settings.sanitize.enabled}'", "checks")
-        return made(folder, settings.sanitize, folder / storage.KEY_FILE)
-
-    return make() if path else defer(make)
+    given = folder, settings.sanitize, folder / storage.KEY_FILE
+    make = partial(_component, "sanitizer", "checks", *given)
+    return make() if "sanitizer" in tables().components else defer(make)
 
 
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:

@@ -15,4 +15,4 @@ _HERE = "truespan.extensions.checks"
 def register(tables: Tables) -> None:
     """Add the support check and the sanitizer."""
     tables.answer_checks["support"] = f"{_HERE}.support.reply:check_reply"
-    tables.sanitizer = f"{_HERE}.sanitize.setup:make_sanitizer"
+    tables.components["sanitizer"] = f"{_HERE}.sanitize.setup:make_sanitizer"

@@ -4,3 +4,16 @@ Owns: fetching pages, reading sitemaps, watching folders.
 Does not own: ingestion of what was found (ingest).
 Must hold: only hosts that the settings name are fetched.
 """
+
+from __future__ import annotations
+
+from truespan.tables import Tables
+
+_HERE = "truespan.extensions.crawl"
+
+
+def register(tables: Tables) -> None:
+    """Add web pages as sources, and `Documents.watch`."""
+    tables.components["pages"] = f"{_HERE}.web:make_pages"
+    tables.components["watch_folders"] = f"{_HERE}.watch:watch_folders"
+    tables.members["Documents.watch"] = f"{_HERE}.watching:watch"

@@ -25,7 +25,6 @@ from truespan.types.source import (
     FoundSources,
     Root,
     Source,
-    is_page,
 )
 
 _PORTS = {"http": 80, "https": 443}
@@ -89,18 +88,23 @@ def host_matches(host: str, pattern: str) -> bool:
     return host == pattern
 
 
+def name_page(url: str) -> str:
+    """Return the name of a page: the last part of its path, else its host."""
+    parts = urlsplit(url)
+    name = unquote(PurePosixPath(parts.path).name, errors="replace") or parts.netloc
+    return ("".join(char for char in name if char.isprintable()).strip() or parts.netloc)[:200]
+
+
 def page_source(
     url: str, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
 ) -> Source:
     """Return a page as a source; its id is derived from its address."""
     parts = urlsplit(url)
-    name = unquote(PurePosixPath(parts.path).name, errors="replace") or parts.netloc
-    name = "".join(char for char in name if char.isprintable()).strip() or parts.netloc
     slug = _NOT_PLAIN.sub("-", f"{parts.hostname}-{parts.path}".lower()).strip("-")[:48]
     made = f"{slug.strip('-') or 'page'}-{sha256(url.encode()).hexdigest()[:8]}"
     return Source(
         path=url,
-        name=name[:200],
+        name=name_page(url),
         doc_id=doc_id or made,
         size=0,
         declared=declared,
@@ -158,43 +162,22 @@ def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
     return is_index, found
 
 
-def split_paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the paths of files and the addresses of pages."""
-    return [p for p in paths if not is_page(p)], [p for p in paths if is_page(p)]
-
-
-def require_pages(fetcher: PageFetcher | None) -> PageFetcher:
-    """Return the page fetcher; raises InvalidArgument if no host is allowed."""
-    if fetcher is None:
-        raise errors.InvalidArgument(
-            "Web pages are not fetched: no host is allowed.",
-            advice='Name the hosts in the setting ingest_hosts, such as ["docs.example.org"].',
-        )
-    return fetcher
-
-
 def with_pages(
-    found: FoundSources,
-    fetcher: PageFetcher | None,
-    entries: Sequence[Entry],
-    *,
-    manifest: str = "",
+    found: FoundSources, fetcher: PageFetcher, entries: Sequence[Entry], *, manifest: str = ""
 ) -> FoundSources:
     """Return sources with the pages of entries added, by priority.
 
     Raises:
-        InvalidArgument: no host is allowed, or not the host of a page.
+        InvalidArgument: the host of a page is not allowed.
         ManifestInvalid: the same, for a manifest; or two lines contradict each other.
     """
-    if not entries:
-        return found
-    allowed, bad = require_pages(fetcher), list[tuple[int, str]]()
+    bad: list[tuple[int, str]] = []
     origin = found.roots[0].origin if manifest else ""
     owners = {source.doc_id.casefold(): 0 for source in found}
     pages: dict[str, tuple[Entry, Source]] = {}
     for entry in entries:
         try:
-            url = allowed.check(entry.path)
+            url = fetcher.check(entry.path)
         except errors.InvalidArgument as error:
             if not manifest:
                 raise
@@ -219,7 +202,7 @@ def with_pages(
 
 
 def find_pages_of_sitemap(
-    fetcher: PageFetcher | None, url: str, declared: DocumentOptions, *, fetch: bool
+    fetcher: PageFetcher, url: str, declared: DocumentOptions, *, fetch: bool
 ) -> FoundSources:
     """Return the pages that a sitemap, or each sitemap of an index, lists.
 
@@ -229,15 +212,14 @@ def find_pages_of_sitemap(
         InvalidArgument: the host is not allowed.
         SourceRefused: the sitemap cannot be fetched, or lists too many pages.
     """
-    allowed = require_pages(fetcher)
-    origin = allowed.check(url)
+    origin = fetcher.check(url)
     if not fetch:
         return FoundSources()
     pages: dict[str, Source] = {}
     unsupported, sitemaps, is_index = 0, [origin], True
     while sitemaps:
         sitemap = sitemaps.pop(0)
-        content = allowed.fetch(sitemap).content or b""
+        content = fetcher.fetch(sitemap).content or b""
         is_list, addresses = read_sitemap(_unpack(sitemap, content))
         if is_list and not is_index:
             raise errors.SourceUnsupported(
@@ -250,7 +232,7 @@ def find_pages_of_sitemap(
             )
         for address in addresses:
             try:
-                checked = allowed.check(address)
+                checked = fetcher.check(address)
             except errors.InvalidArgument:
                 unsupported += 1
                 continue

@@ -7,8 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
 
+from truespan.errors import InvalidConfiguration
 from truespan.ingest.manifest import SIDECAR_ENDINGS
+from truespan.parsing import supported
 
 STEP_MS = 50
 CHECK_MS = 500
@@ -17,6 +21,17 @@ POLL_SECONDS = 5.0
 """Interval of scans if the system reports no changes."""
 RETRY_SECONDS = 300.0
 """Pause before trying again whether the system reports changes."""
+
+
+def watch_folders(folders: Sequence[str]) -> FolderWatcher:
+    """Return a watcher of folders; raises InvalidConfiguration without `watchfiles`."""
+    if find_spec("watchfiles") is None:
+        raise InvalidConfiguration(
+            "Watching folders needs a package that is missing.",
+            advice="Install Truespan with the extra 'watch'.",
+        )
+    # A run may recognise text even if the setting is off; others find no image.
+    return FolderWatcher(folders, partial(supported, ocr=True))
 
 
 class FolderWatcher:
@@ -96,7 +111,6 @@ class FolderWatcher:
         return True
 
     def _identify(self) -> list[tuple[int, int] | None]:
-        """Return device and inode of each folder; None for a missing folder."""
         found: list[tuple[int, int] | None] = []
         for folder in self._folders:
             identity = None

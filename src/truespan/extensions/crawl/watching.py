@@ -11,18 +11,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError, resource_error
+from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
+from truespan.errors import (
+    Cancelled,
+    InternalError,
+    Interrupted,
+    InvalidArgument,
+    NotAllowed,
+    TruespanError,
+    resource_error,
+)
 from truespan.ingest import requests
 from truespan.ingest.report import IngestReport
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.protocols import Clock, FolderWatcher
+from truespan.types.source import IngestArguments, IngestOptions
 
 if TYPE_CHECKING:
-    from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
+    from truespan.engine.documents import Documents, Paths
 
 SETTLE_SECONDS = 1.0
 """Seconds between two scans that must see the same state."""
@@ -253,3 +264,40 @@ class _State(Struct):
         for path in paths:
             self.done.pop(path, None)
             self.refused.pop(path, None)
+
+
+def watch(
+    documents: Documents,
+    folders: Paths,
+    *,
+    settle_seconds: float = SETTLE_SECONDS,
+    on_error: OnError | None = None,
+    on_progress: OnProgress | None = None,
+    on_prune: OnPrune | None = None,
+    **options: Unpack[IngestArguments],
+) -> Watch:
+    """Watch folders for a world; see `Documents.watch`."""
+    access, components = documents._access, documents._access.components
+
+    def make_jobs() -> IngestJobs:
+        return IngestJobs(components, access.writable_scope())
+
+    jobs = make_jobs()
+    checked = replace(IngestOptions.from_arguments(**options), prune=True)
+    request = jobs.request(folders, None, checked)
+    roots = requests.find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
+    if len(roots) < len(request.paths) or any(root.pattern for root in roots):
+        raise InvalidArgument("Only folders can be watched.", advice="Name the file's folder.")
+    if components.watch_folders is None:
+        raise NotAllowed("watch folders")
+    return Watch(
+        jobs=make_jobs,
+        request=request,
+        watcher=components.watch_folders([root.folder for root in roots]),
+        clock=components.clock,
+        finish=lambda: components.remover().finish_erasures(urgent=True),
+        settle_seconds=settle_seconds,
+        on_error=on_error,
+        on_progress=on_progress,
+        on_prune=on_prune,
+    )

@@ -12,12 +12,22 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from http.client import HTTPException, HTTPResponse, IncompleteRead
+from importlib.metadata import version
 from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan import errors
-from truespan.extensions.crawl.pages import check_url, host_matches
+from truespan.extensions.crawl.pages import (
+    check_url,
+    find_pages_of_sitemap,
+    host_matches,
+    name_page,
+    name_to_parse,
+    with_encoding,
+    with_pages,
+)
 from truespan.protocols import Clock
 from truespan.providers.outbound import (
     AddressRefused,
@@ -27,7 +37,8 @@ from truespan.providers.outbound import (
     is_allowed,
     is_public,
 )
-from truespan.types.source import Page
+from truespan.settings.catalogue import Settings, split_list
+from truespan.types.source import DocumentOptions, Entry, FoundSources, Page
 from truespan.types.text import Validators
 
 AGENT = "truespan"
@@ -111,7 +122,17 @@ class WebPages:
             raise errors.PageRefused(url, advice=f"The server does not allow it (status {status}).")
         if not 200 <= status < 300 or status in (204, 205, 206):
             raise errors.PageUnavailable(url, advice=f"The server answered with status {status}.")
-        return page
+        name = name_to_parse(name_page(url), page.content_type)
+        content = with_encoding(page.content or b"", page.content_type)
+        return replace(page, name=name, content=content)
+
+    def add_pages(
+        self, found: FoundSources, entries: Sequence[Entry], *, manifest: str = ""
+    ) -> FoundSources:
+        return with_pages(found, self, entries, manifest=manifest)
+
+    def read_sitemap(self, url: str, declared: DocumentOptions, *, fetch: bool) -> FoundSources:
+        return find_pages_of_sitemap(self, url, declared, fetch=fetch)
 
     def _follow(
         self,
@@ -121,7 +142,6 @@ class WebPages:
         limit: int,
         obey: Callable[[str, float], None],
     ) -> tuple[Page, int]:
-        """Request an address and follow redirects; each is checked like the first address."""
         first = url
         for _ in range(MAX_REDIRECTS + 1):
             obey(url, deadline)
@@ -255,8 +275,18 @@ class WebPages:
         return any(host_matches(host, pattern) for pattern in self._hosts)
 
 
+def make_pages(settings: Settings, clock: Clock, max_bytes: int) -> WebPages:
+    """Return the client for the hosts of the settings."""
+    return WebPages(
+        split_list(settings.ingest.hosts),
+        clock=clock,
+        version=version("truespan"),
+        max_bytes=max_bytes,
+        private=settings.ingest.private_addresses,
+    )
+
+
 def _validator(value: str | None) -> str | None:
-    """Return a validator of a stored page; None if it cannot be sent in a header."""
     if not value or len(value) > MAX_VALIDATOR_LENGTH:
         return None
     return value if value.isascii() and value.isprintable() else None

@@ -176,16 +176,11 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
         )
 
 
-def check_drop(allowed_drop: float) -> None:
-    """Raise InvalidArgument unless `allowed_drop` is a share."""
-    check_share("The allowed drop", allowed_drop)
-
-
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     """Check that no mean drops by more than `allowed_drop` and all queries were compared."""
     # Only the size of a drop counts, not its significance: a significant drop within the allowance
     # passes, and a larger drop fails even if it may be chance.
-    check_drop(allowed_drop)
+    check_share("The allowed drop", allowed_drop)
     left_out = {
         "only in the old": comparison.only_old,
         "only in the new": comparison.only_new,

@@ -30,6 +30,5 @@ class EvaluationReport(Struct, frozen=True):
 
 
 def name_generation(evaluation: Evaluation) -> str:
-    """Return the part of an evaluation's name that is its generation, such as `generation 2`."""
     parts = evaluation.name.split(", ")
     return next((part for part in parts if part.startswith("generation ")), evaluation.name)

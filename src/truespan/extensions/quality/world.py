@@ -33,7 +33,7 @@ from truespan.extensions.quality.calibrate import (
     propose_weight,
     unrelated,
 )
-from truespan.extensions.quality.compare import check_drop, compare, gate, gate_generation
+from truespan.extensions.quality.compare import compare, gate, gate_generation
 from truespan.extensions.quality.evaluate import (
     NDCG_CUT,
     Evaluation,
@@ -65,6 +65,7 @@ from truespan.types.request import (
     RankPart,
     check_mode,
     check_parts,
+    check_share,
     check_whole,
 )
 from truespan.types.scope import MAX_GENERATION, GenerationSelector, Scope, Verb
@@ -187,7 +188,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
             raise InvalidArgument("Modes and generations cannot be compared at once.")
-        check_drop(allowed_drop)
+        check_share("The allowed drop", allowed_drop)
         queries, target = self.queries(golden), self._select(generation, None, without)
         old = [] if against is None else [self._select(against, None, without)]
         runs = [
