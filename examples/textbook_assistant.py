@@ -51,7 +51,7 @@ class Assistant:
     def call(self, path: str, body: Any = None, media_type: str = "application/json") -> Any:
         """Return the reply to a request as data; of a stream of events, the last one."""
         data = json.dumps(body).encode() if isinstance(body, dict) else body
-        headers = {"Content-Type": media_type} if data else {}
+        headers = {"Content-Type": media_type} if data else {"Accept": media_type}
         self._connection.request("POST" if data else "GET", WORLD + path, data, headers)
         reply = self._connection.getresponse()
         content = json.loads(reply.read().rpartition(b"data: ")[2])
@@ -65,7 +65,7 @@ class Assistant:
         file = part.format(f'file"; filename="{book.name}', book.read_text("utf-8"))
         form = f"{part.format('kind', 'book')}{file}--{BOUNDARY}--\r\n".encode()
         accepted = self.call("/documents", form, f"multipart/form-data; boundary={BOUNDARY}")
-        ended = self.call(f"/jobs/{accepted['job']['id']}/events")
+        ended = self.call(f"/jobs/{accepted['job']['id']}", media_type="text/event-stream")
         if ended["state"] != "done":
             raise RuntimeError(f"The job is {ended['state']}: {ended['error']}")
 

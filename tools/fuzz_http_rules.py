@@ -21,9 +21,9 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 """Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
 
 WRITES = {
-    "createWorld", "deleteWorld", "uploadDocuments", "ingestPages", "addTexts", "addSample",
+    "createWorld", "deleteWorld", "uploadDocuments", "ingestSources",
     "updateDocument", "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
-    "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
+    "setPosition", "reindex", "promote", "removeGeneration",
     "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
     "deleteConversationsAsReader", "deleteConversationAsReader",
     "connectChatModel", "disconnectChatModel", "addNote", "deleteNote", "deleteNotes",
@@ -52,9 +52,9 @@ BY_STATE: dict[str, set[str]] = {
     # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
     # document that was uploaded, and has no file to read again; a chat without a question.
     "invalid_argument": {
-        "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex",
-        "rollback", "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
-        "listDocuments", "reingestDocument", "evaluate", "ingestPages", "completeChat",
+        "createWorld", "uploadDocuments", "ingestSources", "updateDocument", "countFacets",
+        "reindex", "promote", "removeGeneration", "setPosition", "examineWorld", "listNotes",
+        "listDocuments", "reingestDocument", "evaluate", "completeChat",
         "addNote",
     },
     "source_missing": {"reingestDocument"},

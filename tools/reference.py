@@ -34,7 +34,7 @@ from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.extensions.quality.world import WorldEvaluation
 from truespan.extensions.server.http.openapi import document_operation, make_document
-from truespan.extensions.server.http.operation import EVENTS, Operation
+from truespan.extensions.server.http.operation import Operation
 from truespan.extensions.server.http.routes import OPERATIONS, ROUTES
 from truespan.settings.catalogue import (
     MAX_NUMBER,
@@ -269,7 +269,7 @@ def marks_of(call: Operation) -> list[str]:
     marks = {
         "domain": call.domains,
         "key": call.writes,
-        "events": call.streams or call.media_type == EVENTS,
+        "events": call.streams,
         "public": call.public,
     }
     return [mark for mark, holds in marks.items() if holds]

@@ -1,10 +1,11 @@
-"""The public surface stays small: commands and their parameters, settings, and public names.
+"""The public surface stays small: commands, parameters, settings, operations, public names.
 
 A change that exceeds a limit names what it replaces.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import click
@@ -13,12 +14,15 @@ from truespan.cli.app import make_commands
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
+from truespan.extensions.server.http.openapi import document_operation, make_document
+from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.settings.catalogue import TYPES
 from truespan.tables import tables
 
 MAX_COMMANDS = 46
 MAX_PARAMETERS = 350
 MAX_SETTINGS = 138
+MAX_OPERATIONS = 76
 MAX_NAMES = {World: 28, Library: 18, Reader: 18}
 
 
@@ -47,6 +51,14 @@ def test_commands_and_parameters_are_within_their_limits() -> None:
 
 def test_settings_are_within_their_limit() -> None:
     assert len(TYPES) <= MAX_SETTINGS
+
+
+def test_http_operations_are_within_their_limit() -> None:
+    every = (*OPERATIONS, document_operation(OPERATIONS, needs_token=True))
+    document = json.loads(make_document(every, needs_token=True))
+    methods = {"get", "put", "post", "patch", "delete"}
+
+    assert sum(len(methods & path.keys()) for path in document["paths"].values()) <= MAX_OPERATIONS
 
 
 def test_public_names_are_within_their_limits() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from tests.interfaces.http_client import Client, Response
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.extensions.server.http.operation import Operation
+from truespan.extensions.server.http.operation import EVENTS, Operation
 from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, WORLD_VERBS, Verb
@@ -232,6 +232,13 @@ def request(call: Operation, names: Names, *, domain: bool = False) -> Request:
         return Request(call, target, headers, None)
     body = json.dumps(content_of(call, names)).encode()
     return Request(call, target, [("content-type", "application/json"), *headers], body)
+
+
+def requests(call: Operation, names: Names) -> list[Request]:
+    """Return a call for each media type that it can reply with."""
+    one = request(call, names)
+    others = [*call.other_media_types, *([EVENTS] if call.name == "showJob" else [])]
+    return [one, *(replace(one, headers=[*one.headers, ("accept", kind)]) for kind in others)]
 
 
 def content_of(call: Operation, names: Names) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typing import Any
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
 from tests.interfaces.tenants import Names, Request, by_name, request, without_time
+from tests.interfaces.tenants import requests as requests_of
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.audience_twins import CALLERS, LATER, SECRETS, Twin, twins
@@ -160,8 +161,9 @@ def requests(full: Twin) -> list[Request | Message]:
     known = list(names_of(full))
     for place, names in enumerate(known):
         asked += [
-            request(call, names)
+            one
             for call in OPERATIONS
+            for one in requests_of(call, names)
             if call.name not in ("deleteWorld", *TALKING) and not (place > 1 and call.writes)
         ]
         path = addresses("world", names.reader)[1 + place % 2]
@@ -242,8 +244,6 @@ def talk(server: Server, caller: Caller, name: str) -> list[tuple[object, ...]]:
         ("POST", f"{own}/turns", json.dumps({"query": "and the zebra at night?"}).encode()),
         ("GET", target, None),
         ("GET", own, None),
-        ("GET", f"{own}/export", None),
-        ("GET", f"{own}/export?format=markdown", None),
         ("DELETE", target, None),
         ("GET", own, None),
     ):

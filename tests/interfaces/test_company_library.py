@@ -72,7 +72,7 @@ def test_audience_is_declared_shown_and_changed(lib: LibraryFixture, client: Cli
     kind = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
     finish(client.send("POST", "/v1/worlds/w/documents", headers=kind, body=body))
     texts = {"texts": ["The lamp of a text."], "ids": ["text.txt"], "audience": ["group:board"]}
-    finish(client.json("POST", "/v1/worlds/w/texts", texts))
+    finish(client.json("POST", "/v1/worlds/w/sources", texts))
     listed = client.json("GET", "/v1/worlds/w/documents").content["documents"]
     by_name = {document["name"]: document for document in listed}
     assert by_name["open.txt"]["audience"] == ["everyone"]

@@ -38,7 +38,7 @@ def test_pages_of_allowed_hosts_become_documents(client: Client, library: Librar
     world = library.world("w")
 
     def ingest(**body: object) -> tuple[JobState, dict[str, str | None]]:
-        accepted = client.json("POST", "/v1/worlds/w/pages", body)
+        accepted = client.json("POST", "/v1/worlds/w/sources", body)
         assert accepted.status == 202
         job = accepted.content["job"]["id"]
         until(lambda: world.jobs.get(job).state not in (JobState.QUEUED, JobState.RUNNING))
@@ -68,6 +68,6 @@ def test_other_addresses_are_refused_before_a_job_is_created(
         "/etc/passwd",
         "http://a@127.0.0.1/",
     ):
-        refused = client.json("POST", "/v1/worlds/w/pages", {"urls": [url]})
+        refused = client.json("POST", "/v1/worlds/w/sources", {"urls": [url]})
         assert (refused.status, refused.code) == (400, "invalid_argument"), url
     assert library.world("w").jobs.list() == []

@@ -264,8 +264,8 @@ def test_advice_over_http_names_calls_instead_of_commands(failing: FailingServer
 
 
 def test_empty_object_is_accepted_where_no_body_is_needed(failing: FailingServer) -> None:
-    path = "/v1/worlds/w/repair"
-    assert failing.client.json("POST", path, {}).status == 202
+    path = "/v1/worlds/w/jobs/x/cancel"
+    assert failing.client.json("POST", path, {}).status == 404
     assert failing.client.json("POST", path, {"apply": True}).status == 400
 
 

@@ -108,10 +108,10 @@ def test_caller_who_may_only_write_can_follow_its_uploads(
 def test_sample_book_needs_permission_to_write(lib: LibraryFixture, client: Client) -> None:
     reads = lib.library.tokens.create("t", worlds="w", verbs=["read"])[1].reveal()
     writes = lib.library.tokens.create("t", worlds="w", verbs=["write"])[1].reveal()
-    address = "/v1/worlds/w/sample"
+    address, body = "/v1/worlds/w/sources", {"sample": True}
 
-    refused = client.json("POST", address, token=reads)
-    job = client.json("POST", address, token=writes).content["job"]
+    refused = client.json("POST", address, body, token=reads)
+    job = client.json("POST", address, body, token=writes).content["job"]
     until(
         lambda: (
             client.json("GET", f"/v1/worlds/w/jobs/{job['id']}").content["job"]["state"] == "done"
@@ -165,7 +165,8 @@ def test_a_token_that_is_revoked_loses_the_stream_of_a_job(
     record, secret = lib.library.tokens.create("t", worlds="w")
     with client.connect() as link:
         link.sendall(
-            f"GET /v1/worlds/w/jobs/{job.id}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            f"GET /v1/worlds/w/jobs/{job.id} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            "accept: text/event-stream\r\n"
             f"authorization: Bearer {secret.reveal()}\r\n\r\n".encode()
         )
         heard = bytearray()

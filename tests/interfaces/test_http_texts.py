@@ -20,15 +20,27 @@ def test_texts_become_documents_with_their_metadata(tmp_path: Path) -> None:
     }
 
     with serve_library(library) as client:
-        accepted = client.json("POST", "/v1/worlds/w/texts", body)
+        accepted = client.json("POST", "/v1/worlds/w/sources", body)
         assert accepted.status == 202
         job = accepted.content["job"]["id"]
         until(lambda: world.jobs.get(job).state is JobState.DONE)
         found = client.json(
             "POST", "/v1/worlds/w/search", {"query": "lamp", "metadata": {"team": "b"}, "floor": 0}
         )
-        refused = client.json("POST", "/v1/worlds/w/texts", {**body, "ids": ["key"]})
+        refused = client.json("POST", "/v1/worlds/w/sources", {**body, "ids": ["key"]})
 
+        mixed = [
+            client.json("POST", "/v1/worlds/w/sources", given)
+            for given in (
+                {},
+                {"texts": ["a"], "urls": ["https://a.example/"]},
+                {"texts": ["a"], "sample": True},
+                {"ids": ["a"]},
+                {"sample": True, "audience": []},
+            )
+        ]
+
+    assert {(one.status, one.code) for one in mixed} == {(400, "invalid_argument")}
     assert [one["source"] for one in found.content["passages"]] == ["lamp.txt"]
     assert {document.tags for document in world.documents.list()} == {("x",)}
     assert (refused.status, refused.code) == (400, "invalid_argument")

@@ -84,7 +84,7 @@ def test_repeated_key_returns_the_first_reply(lib: LibraryFixture, client: Clien
     [
         ("POST", "/v1/worlds", {"name": "other"}),
         ("PUT", "/v1/worlds/w/readers/ann/position", {"book": "book.md", "sid": 1}),
-        ("POST", "/v1/worlds/w/generations/rollback", {}),
+        ("POST", "/v1/worlds/w/generations/previous/promote", {}),
         ("DELETE", "/v1/worlds/w?erase=false", None),
     ],
 )

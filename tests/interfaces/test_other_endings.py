@@ -23,7 +23,7 @@ import truespan
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.mcp_asking import addresses, messages
 from tests.interfaces.mcp_clients import Bare, bare, command
-from tests.interfaces.tenants import Names, Request, request
+from tests.interfaces.tenants import Names, Request, requests
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.docx_maker import PNG, docx, p, picture, r
@@ -287,7 +287,7 @@ def test_http_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> N
             if call.takes_form or (not of_reader and names is not sides[0].names[0]):
                 continue
             for query in some_queries(call.name, names.book):
-                made = request(call, names)
+                made, *others = requests(call, names)
                 body = made.body and made.body.replace(
                     b"Who wound the great clock?", query.encode()
                 )
@@ -297,9 +297,9 @@ def test_http_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> N
                 if body and b"query" in body and of_reader:
                     modes = (b"hybrid", b"keyword") if query == QUERIES[2] else (b"hybrid",)
                     bodies += [body[:-1] + b', "mode": "%s"}' % mode for mode in modes]
-                for body in bodies:
-                    one = Request(call, made.target, made.headers, body)
-                    asked[f"{call.method} {made.target} {body!r}"] = one
+                others += [Request(call, made.target, made.headers, body) for body in bodies]
+                for one in others:
+                    asked[f"{call.method} {one.target} {one.headers} {one.body!r}"] = one
     of_ann = "/v1/worlds/w/readers/ann"
     targets = [
         f"{of_ann}/{verb}?book={book}" for verb in ("sentences", "position") for book in BOOKS

@@ -28,9 +28,10 @@ def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
 
 def told_of(server: Served, job: str) -> list[str]:
     """Return the states in the events of a job until it is over."""
-    address = f"{server.address}v1/worlds/w/jobs/{job}/events"
+    address = f"{server.address}v1/worlds/w/jobs/{job}"
+    accept = {"accept": "text/event-stream"}
     states = []
-    with httpx2.stream("GET", address, timeout=TIMEOUT) as reply:
+    with httpx2.stream("GET", address, headers=accept, timeout=TIMEOUT) as reply:
         for line in reply.iter_lines():
             if line.startswith("data:"):
                 found = json.loads(line.removeprefix("data:"))
@@ -50,7 +51,7 @@ def test_an_upload_is_done_by_a_worker_and_its_events_tell_of_it(terminal: Termi
         assert server.get(f"v1/worlds/w/jobs/{job}").json()["job"]["state"] == "queued"
         with a_worker(terminal):
             states = told_of(server, job)
-            repair = server.post("v1/worlds/w/repair").json()["job"]
+            repair = server.post("v1/worlds/w/doctor", {"repair": True}).json()["job"]
             looked = server.post("v1/worlds/w/doctor", {"apply": True}).json()["job"]
             ended = [told_of(server, one["id"])[-1] for one in (repair, looked)]
         assert (states[0] in ("queued", "running"), states[-1]) == (True, "done")

@@ -76,7 +76,7 @@ def test_http_replies_have_iso_times(tmp_path: Path) -> None:
         until(lambda: client.json("GET", doctor).content["job"]["state"] == "done")
         require_iso(client.json("GET", doctor).content, "created_at", "finished_at", "at")
         require_iso(client.json("GET", "/v1/worlds/w/jobs").content, "created_at")
-        events = client.json("GET", f"{job}/events").body.decode()
+        events = client.json("GET", job, headers=[("accept", "text/event-stream")]).body.decode()
         require_iso(json.loads(events.partition("data: ")[2]), "created_at")
         require_iso(client.json("GET", "/v1/worlds/w/generations").content, "created_at")
         client.json("POST", "/v1/worlds/w/answer", {"query": "When did the lamp go out?"})

@@ -180,7 +180,7 @@ def test_narrowed_owner_is_no_owner(lib: LibraryFixture, client: Client) -> None
     headers = [(HEADER, "group:legal")]
     created = client.json("POST", "/v1/worlds", {"name": "x"}, headers=headers)
     deleted = client.json("DELETE", "/v1/worlds/w", headers=headers)
-    uploaded = client.json("POST", "/v1/worlds/w/texts", {"texts": ["a"]}, headers=headers)
+    uploaded = client.json("POST", "/v1/worlds/w/sources", {"texts": ["a"]}, headers=headers)
 
     assert {created.status, deleted.status, uploaded.status} <= {403, 404}
     assert client.json("GET", "/v1/worlds", headers=headers).status == 200

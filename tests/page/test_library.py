@@ -45,7 +45,7 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
     expect(visit.find("button.document")).to_contain_text("The Copper Heron")
     visit.ask("Where did the brass key hang?")
     expect(visit.find("#panel-context .card").first).to_contain_text("barometer")
-    assert any("event: job" in body for body in visit.bodies("/events"))
+    assert any("event: job" in body for body in visit.bodies("/jobs/"))
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])

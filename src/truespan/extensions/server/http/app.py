@@ -33,7 +33,6 @@ from truespan.extensions.server.http.auth import (
 from truespan.extensions.server.http.mcp import McpApp
 from truespan.extensions.server.http.openapi import document_operation
 from truespan.extensions.server.http.operation import (
-    EVENTS,
     JSON,
     CallContext,
     CancellableEvents,
@@ -330,15 +329,15 @@ class Endpoint(Struct, frozen=True):
             default_world=self.app.default_world,
             is_cancelled=lambda: token.cancelled,
             has_key=bool(bodies.header(request.scope, b"idempotency-key")),
-            accepts_events=_prefers_events(request.scope),
+            accepts=_accepted_type(request.scope),
             origin=_origin_of(request.scope),
         )
 
 
-def _prefers_events(scope: Scope) -> bool:
-    """Return whether the first media type that a client accepts is the one for events."""
+def _accepted_type(scope: Scope) -> str:
+    """Return the first media type that a client accepts."""
     accepted = b",".join(bodies.header(scope, b"accept"))
-    return accepted.partition(b",")[0].partition(b";")[0].strip().lower() == EVENTS.encode()
+    return accepted.partition(b",")[0].partition(b";")[0].strip().lower().decode("latin-1")
 
 
 def _origin_of(scope: Scope) -> str:

@@ -348,9 +348,7 @@ def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
     answers = operation.streams and operation.events is None
     headers += ["X-Answer-Mode"] if answers else []
     headers += ["X-RAG-Domain"] if answers and operation.domains else []
-    if operation.media_type == EVENTS:
-        content = {EVENTS: {"schema": _events_schema(_JOB_EVENTS, references)}}
-    elif operation.reply_type is bytes:
+    if operation.reply_type is bytes:
         content = {operation.media_type: {}}
     else:
         content = {JSON: {"schema": references[operation.reply_type]}}

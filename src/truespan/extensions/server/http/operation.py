@@ -50,10 +50,15 @@ class CallContext(Struct, frozen=True):
     """Returns whether the client has disconnected."""
     has_key: bool = False
     """Whether the request has an Idempotency-Key."""
-    accepts_events: bool = False
-    """Whether the client prefers a stream of events, by its header Accept."""
+    accepts: str = ""
+    """The first media type that the client accepts."""
     origin: str = ""
     """Scheme, host and path by which the client addressed the server, without a final slash."""
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the client prefers a stream of events."""
+        return self.accepts == EVENTS
 
     def world(self, generation: int | None = None) -> World:
         """Return the world in the path, at this generation or at the domain's."""
@@ -123,7 +128,7 @@ class CancellableEvents:
             close()
 
 
-class JobStream(Struct, Generic[Value], frozen=True):
+class JobStream(Struct, frozen=True):
     """A job's state whenever it changes. `poll` returns the state and whether the job is over."""
 
     poll: Callable[[], tuple[Event, bool]]
@@ -131,7 +136,7 @@ class JobStream(Struct, Generic[Value], frozen=True):
     caller: Hashable = None
 
 
-Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
+Result: TypeAlias = Reply[Any] | Events | JobStream
 _RESULTS = (Reply, Events, JobStream)
 
 
@@ -211,11 +216,8 @@ class Operation:
         is_union = typing.get_origin(returns) is typing.Union
         kinds = typing.get_args(returns) if is_union else (returns,)
         wrapper = typing.get_origin(kinds[0])
-        if wrapper is JobStream:
-            self.media_type = EVENTS
-        is_wrapped = wrapper in (Reply, JobStream)
-        self.reply_type = typing.get_args(kinds[0])[0] if is_wrapped else kinds[0]
-        self.streams = Events in kinds
+        self.reply_type = typing.get_args(kinds[0])[0] if wrapper is Reply else kinds[0]
+        self.streams = Events in kinds or JobStream in kinds
         self.takes_form = hints.get("body") is Form
         self.body_type = None if self.takes_form else hints.get("body")
         self.query_type = hints.get("query")

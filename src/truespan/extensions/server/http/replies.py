@@ -233,9 +233,7 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
     await _send_block(send, b"", more=False)
 
 
-async def send_job(
-    reply: JobStream[Any], send: Send, receive: Receive, context: StreamContext
-) -> None:
+async def send_job(reply: JobStream, send: Send, receive: Receive, context: StreamContext) -> None:
     """Send a job's state whenever it changes, until the job is finished."""
     await _start_stream(send, ())
     cancelled = threading.Event()

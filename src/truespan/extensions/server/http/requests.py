@@ -120,6 +120,7 @@ class DoctorRequest(Arguments, frozen=True, kw_only=True):
     """Options of the doctor, who only reports by default."""
 
     apply: bool = False
+    repair: Annotated[bool, Meta(description="Repair what is queued, without comparing.")] = False
 
 
 class AliasMove(Arguments, frozen=True, kw_only=True):
@@ -440,14 +441,6 @@ class NewNote(Arguments, frozen=True, kw_only=True):
     last: Annotated[int, Meta(ge=0, le=LAST_FIRST)] | None = None
 
 
-class ExportQuery(Arguments, frozen=True, kw_only=True):
-    """Format of an exported conversation."""
-
-    format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
-        "json"
-    )
-
-
 class FreshnessQuery(Arguments, frozen=True, kw_only=True):
     """Time for checking sources."""
 
@@ -502,10 +495,26 @@ class DocumentLabels(Arguments, frozen=True, kw_only=True):
     chunking: Annotated[Label, describe(DOCUMENT_ARGUMENTS["chunking"])] | None = None
 
 
-class TextsRequest(DocumentLabels, frozen=True, kw_only=True):
-    """Texts to ingest; each becomes a document."""
+class SourcesRequest(DocumentLabels, frozen=True, kw_only=True):
+    """Texts to ingest, or web pages by their addresses or as a sitemap lists them, or the sample.
 
-    texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
+    Other combinations are refused with an error.
+    """
+
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "anyOf": [{"required": [name]} for name in ("texts", "urls", "sitemap", "sample")]
+    }
+    texts: (
+        Annotated[
+            list[str],
+            Meta(
+                min_length=1,
+                max_length=MAX_TEXTS_OF_REQUEST,
+                description="Texts; each becomes a document.",
+            ),
+        ]
+        | None
+    ) = None
     ids: (
         Annotated[
             list[Label],
@@ -519,11 +528,6 @@ class TextsRequest(DocumentLabels, frozen=True, kw_only=True):
     metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
         None
     )
-
-
-class PagesRequest(DocumentLabels, frozen=True, kw_only=True):
-    """Web pages to ingest, by their addresses or as a sitemap lists them."""
-
     urls: Annotated[list[Address], Meta(max_length=MAX_PAGES_OF_REQUEST)] = field(
         default_factory=list
     )
@@ -532,3 +536,4 @@ class PagesRequest(DocumentLabels, frozen=True, kw_only=True):
         bool, Meta(description="Remove documents of pages that are gone, or no longer listed.")
     ] = False
     ocr: Annotated[bool, describe(DOCUMENT_ARGUMENTS["ocr"])] | None = None
+    sample: Annotated[bool, Meta(description="Ingest the sample book of the package.")] = False

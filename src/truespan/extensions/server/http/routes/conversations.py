@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from truespan.engine.reader import Reader
     from truespan.engine.world import World
 
-MARKDOWN = "text/markdown; charset=utf-8"
+MARKDOWN = "text/markdown"
 _ALL = "/v1/worlds/{world}/conversations"
 _ONE = _ALL + "/{conversation}"
 _ASK: dict[str, Any] = {
@@ -42,6 +42,10 @@ conversations = Routes(
     errors.NotAllowed,
     errors.ConversationsOff,
 )
+
+
+def markdown_reply(text: str) -> Reply[Any]:
+    return Reply(text.encode(), media_type=f"{MARKDOWN}; charset=utf-8")
 
 
 def _owner(context: CallContext) -> World | Reader:
@@ -128,20 +132,24 @@ def delete_conversations(
 
 @conversations.get(
     _ONE,
+    other_media_types=(MARKDOWN,),
     as_reader=AsReader(
         """Get a conversation of a reader with its turns.
 
-        Returns the turns that were asked at or before the reader's position.
+        Returns the turns that were asked at or before the reader's position, as JSON or Markdown.
         """
     ),
 )
-def show_conversation(context: CallContext) -> schemas.ConversationDetail:
+def show_conversation(context: CallContext) -> Reply[schemas.ConversationDetail]:
     """Get a conversation with its turns.
 
     Returns each question as it was asked and as it was searched for, and its answer with citations
-    and checks, the first turn first.
+    and checks, the first turn first. With `Accept: text/markdown` it is a text to read.
     """
-    return schemas.conversation_detail(_conversation(context))
+    found = _conversation(context)
+    if context.accepts == MARKDOWN:
+        return markdown_reply(found.to_markdown())
+    return Reply(schemas.conversation_detail(found))
 
 
 @conversations.post(
@@ -163,33 +171,6 @@ def continue_conversation(context: CallContext, body: requests.Question) -> Repl
     turns said is never a source. Otherwise as for the first question.
     """
     return ask_in_conversation(context, _conversation(context), arguments_of(body))
-
-
-@conversations.get(
-    _ONE + "/export",
-    other_media_types=(MARKDOWN,),
-    errors=(errors.SigningKeyMissing,),
-    as_reader=AsReader(
-        """Export a conversation of a reader as a file.
-
-        Contains the turns that were asked at or before the reader's position.
-        """
-    ),
-)
-def export_conversation(
-    context: CallContext, query: requests.ExportQuery
-) -> Reply[schemas.ConversationDetail]:
-    """Export a conversation as a file.
-
-    Returns the conversation as JSON, or with format=markdown as a text to read.
-    """
-    found = _conversation(context)
-    name = f"conversation-{found.id}.{'md' if query.format == 'markdown' else 'json'}"
-    headers = (("content-disposition", f'attachment; filename="{name}"'),)
-    if query.format == "markdown":
-        text: Any = found.to_markdown().encode()
-        return Reply(text, 200, headers, MARKDOWN)
-    return Reply(schemas.conversation_detail(found), headers=headers)
 
 
 @conversations.delete(
@@ -225,15 +206,20 @@ def _reader(context: CallContext) -> Reader:
     return context.world().reader(context.path["reader"])
 
 
-@notes.get(_NOTES)
-def list_notes(context: CallContext, query: requests.NotesQuery) -> schemas.NoteList:
+@notes.get(_NOTES, other_media_types=(MARKDOWN,))
+def list_notes(context: CallContext, query: requests.NotesQuery) -> Reply[schemas.NoteList]:
     """List the notes of a reader up to the position.
 
     Returns them by book and in the order of the text, of one book or with some words if the request
-    names them.
+    names them. With `Accept: text/markdown` it is a text with all notes and what they mark, of one
+    book if the request names it.
     """
+    if context.accepts == MARKDOWN:
+        if query != requests.NotesQuery(book=query.book):
+            raise errors.InvalidArgument("As Markdown, all notes are returned; only book applies.")
+        return markdown_reply(_reader(context).notes.to_markdown(book=query.book))
     found = _reader(context).notes.list(**asdict(query))
-    return schemas.NoteList(notes=[schemas.NoteEntry(**record_data(note)) for note in found])
+    return Reply(schemas.NoteList(notes=[schemas.NoteEntry(**record_data(note)) for note in found]))
 
 
 @notes.post(
@@ -263,17 +249,6 @@ def delete_notes(context: CallContext) -> schemas.DeletedNotes:
     Also deletes those that were written past the position.
     """
     return schemas.DeletedNotes(deleted=_reader(context).notes.delete_all())
-
-
-@notes.get(_NOTES + "/export", media_type=MARKDOWN)
-def export_notes(context: CallContext, query: requests.BookQuery) -> Reply[bytes]:
-    """Export the notes of a reader up to the position as Markdown.
-
-    Returns a file with the marked text and the notes.
-    """
-    text = _reader(context).notes.to_markdown(book=query.book)
-    headers = (("content-disposition", 'attachment; filename="notes.md"'),)
-    return Reply(text.encode(), 200, headers, MARKDOWN)
 
 
 @notes.delete(_NOTES + "/{note}")

@@ -22,7 +22,7 @@ _ALIAS_ERRORS = (
     errors.ProfileMismatch,
 )
 _JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
-JOB_LINKS = {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB}
+JOB_LINKS = {"showJob": _JOB, "cancelJob": _JOB}
 
 # Shared by threads: filled while modules are imported, then only read.
 jobs = Routes(
@@ -58,34 +58,28 @@ def list_jobs(context: CallContext) -> schemas.JobList:
     return schemas.JobList(jobs=[schemas.job_summary(job, jobs) for job in jobs.list()])
 
 
-@jobs.get(_JOBS + "/{job}")
-def show_job(context: CallContext) -> schemas.JobDetail:
-    """Get a job with its documents and its log.
+@jobs.get(_JOBS + "/{job}", events={"job": schemas.JobSummary})
+def show_job(context: CallContext) -> Reply[schemas.JobDetail] | JobStream:
+    """Get a job with its documents and its log, or follow it until it is finished.
 
-    Returns a job, the outcome of each of its sources, and the last lines of its log.
+    Returns a job, the outcome of each of its sources, and the last lines of its log. With
+    `Accept: text/event-stream` it sends the job as an event whenever it changes, and ends when the
+    job is finished. While nothing changes, a comment line is sent from time to time.
     """
     found, job = context.world().jobs, context.path["job"]
-    return schemas.JobDetail(
+
+    def poll() -> tuple[Event, bool]:
+        present = found.get(job)
+        return Event("job", schemas.job_summary(present, found)), present.state.is_over
+
+    if context.accepts_events:
+        return JobStream(poll, poll())
+    detail = schemas.JobDetail(
         job=schemas.job_summary(found.get(job), found),
         documents=found.documents(job),
         lines=[schemas.LogLine(**record_data(line)) for line in found.lines(job)],
     )
-
-
-@jobs.get(_JOBS + "/{job}/events")
-def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
-    """Follow a job until it is finished.
-
-    Sends the job as an event whenever it changes, and ends when the job is finished. While nothing
-    changes, a comment line is sent from time to time.
-    """
-    world, job = context.world(), context.path["job"]
-
-    def poll() -> tuple[Event, bool]:
-        found = world.jobs.get(job)
-        return Event("job", schemas.job_summary(found, world.jobs)), found.state.is_over
-
-    return JobStream(poll, poll())
+    return Reply(detail)
 
 
 @jobs.post(_JOBS + "/{job}/cancel", status=202, writes=True)
@@ -104,7 +98,7 @@ def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     status=202,
     writes=True,
     errors=(errors.JobNotResumable,),
-    links={"showJob": _JOB, "followJob": _JOB},
+    links={"showJob": _JOB},
 )
 def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     """Resume a job that did not complete.
@@ -116,27 +110,22 @@ def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     return accept_job(world, world.jobs.resume(context.path["job"], background=True))
 
 
-@jobs.post("/v1/worlds/{world}/repair", status=202, writes=True, links=JOB_LINKS)
-def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
-    """Start a repair job.
-
-    The job carries out the queued repairs of a world and writes pending vectors. If a repair job
-    is already queued, that job is returned.
-    """
-    world = context.world()
-    return accept_job(world, world.repair(background=True))
-
-
 @jobs.post(
     "/v1/worlds/{world}/doctor", status=202, writes=True, example={"apply": False}, links=JOB_LINKS
 )
 def examine_world(context: CallContext, body: requests.DoctorRequest) -> Reply[schemas.AcceptedJob]:
-    """Start a job that compares store and index.
+    """Start a job that compares store and index, or repairs them.
 
     The job compares store and index of a world in both directions, and repairs the differences if
-    `apply` is true. The findings are in the log of the job.
+    `apply` is true. The findings are in the log of the job. With `repair` it compares nothing, but
+    carries out the queued repairs and writes pending vectors; if such a job is already queued, that
+    job is returned.
     """
     world = context.world()
+    if body.repair:
+        if body.apply:
+            raise errors.InvalidArgument("Give either apply or repair.")
+        return accept_job(world, world.repair(background=True))
     return accept_job(world, world.doctor(apply=body.apply, background=True))
 
 
@@ -163,15 +152,6 @@ def reindex(context: CallContext, body: requests.NewGeneration) -> Reply[schemas
     return accept_job(world, world.generations.reindex(**asdict(body), background=True))
 
 
-@generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})
-def rollback(context: CallContext, body: requests.AliasMove) -> Promotion:
-    """Return to the previous generation.
-
-    Moves the world's alias, or that of a domain, back to the generation it pointed to before.
-    """
-    return context.world().generations.rollback(domain=body.domain)
-
-
 @generations.post(
     _GENERATIONS + "/{generation}/promote", writes=True, errors=_ALIAS_ERRORS, example={}
 )
@@ -179,8 +159,11 @@ def promote(context: CallContext, body: requests.AliasMove) -> Promotion:
     """Promote a generation.
 
     Moves the world's alias, or that of a domain, to a generation if that generation is complete
-    and verified.
+    and verified. `previous` instead of a number moves it back to the generation that it pointed to
+    before.
     """
+    if context.path["generation"] == "previous":
+        return context.world().generations.rollback(domain=body.domain)
     number = _generation_number(context)
     return context.world().generations.promote(number, domain=body.domain)
 

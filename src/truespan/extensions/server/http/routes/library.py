@@ -210,56 +210,34 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
 
 
 @documents.post(
-    "/v1/worlds/{world}/texts",
+    "/v1/worlds/{world}/sources",
     status=202,
     writes=True,
     errors=(errors.ProfileMismatch,),
     example={"texts": ["The spare key hangs on hook seven."], "ids": ["keys"]},
     links=JOB_LINKS,
 )
-def add_texts(context: CallContext, body: requests.TextsRequest) -> Reply[schemas.AcceptedJob]:
-    """Add texts and start an ingest job for them.
+def ingest_sources(
+    context: CallContext, body: requests.SourcesRequest
+) -> Reply[schemas.AcceptedJob]:
+    """Start an ingest job for texts, web pages or the sample book.
 
-    Each text becomes a document. A text whose id the world already has becomes a new revision of
-    that document.
+    Each text becomes a document; one whose id the world already has becomes a new revision of that
+    document. Only pages of hosts that the operator allows are fetched, and those that the world has
+    already with conditional requests. The sample book is part of the package.
     """
-    world = context.world()
-    return accept_job(world, world.add_texts(**asdict(body), background=True))
-
-
-@documents.post(
-    "/v1/worlds/{world}/pages",
-    status=202,
-    writes=True,
-    errors=(errors.ProfileMismatch,),
-    example={"urls": ["https://docs.example.org/guide"]},
-    links=JOB_LINKS,
-)
-def ingest_pages(context: CallContext, body: requests.PagesRequest) -> Reply[schemas.AcceptedJob]:
-    """Start an ingest job for web pages.
-
-    Only pages of hosts that the operator allows are fetched. The job sends conditional requests for
-    pages that the world has already.
-    """
-    world = context.world()
-    return accept_job(world, queue_pages(world, **asdict(body)))
-
-
-@documents.post(
-    "/v1/worlds/{world}/sample",
-    status=202,
-    writes=True,
-    errors=(errors.ProfileMismatch,),
-    links=JOB_LINKS,
-)
-def add_sample(context: CallContext) -> Reply[schemas.AcceptedJob]:
-    """Start an ingest job for the sample book.
-
-    The sample book is part of the package. Follow the job for its progress, as for an upload. A
-    world that has the book already keeps it unchanged.
-    """
-    world = context.world()
-    return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
+    world, labels = context.world(), asdict(body)
+    texts = {name: labels.pop(name) for name in ("texts", "ids", "metadata")}
+    pages = {name: labels.pop(name) for name in ("urls", "sitemap", "prune", "ocr")}
+    if [any(texts.values()), any(pages.values()), labels.pop("sample")].count(True) != 1:
+        raise errors.InvalidArgument("Give either texts, or urls or a sitemap, or sample.")
+    if body.sample:
+        if any(value is not None for value in labels.values()):
+            raise errors.InvalidArgument("The sample book takes no labels.")
+        return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
+    if any(texts.values()):
+        return accept_job(world, world.add_texts(**texts, **labels, background=True))
+    return accept_job(world, queue_pages(world, **pages, **labels))
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
@@ -394,15 +372,6 @@ def health(_: CallContext) -> schemas.Health:
     Answers as long as the server runs, without using the library.
     """
     return schemas.Health(status="alive", version=__version__)
-
-
-@server.get("/healthz", public=True, inline=True)
-def healthz(context: CallContext) -> schemas.Health:
-    """Check that the server runs, at the address that orchestrators expect.
-
-    Works like health.
-    """
-    return health(context)
 
 
 @server.get(

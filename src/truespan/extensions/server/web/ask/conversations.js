@@ -1,6 +1,6 @@
 // The conversations on the server. Where it stores none, a conversation lasts until the page is left.
 
-import { events, get, path, text, write } from "../common/api.js";
+import { events, get, markdown, path, write } from "../common/api.js";
 import { asReader, isPreview, previewQuery, readerPath, worldPath } from "../common/state.js";
 
 /** The open conversation. It has no id until its first answer is stored. */
@@ -82,7 +82,7 @@ export function note({ conversation }) {
 export const remove = (id) => write("DELETE", one(id));
 
 /** Return the visible part of a conversation as Markdown. */
-export const markdownOf = (id) => text(`${one(id)}/export?format=markdown`);
+export const markdownOf = (id) => markdown(one(id));
 
 /** Return the visible part of a conversation as JSON. */
-export const jsonOf = async (id) => JSON.stringify(await get(`${one(id)}/export`), null, 2);
+export const jsonOf = async (id) => JSON.stringify(await get(one(id)), null, 2);

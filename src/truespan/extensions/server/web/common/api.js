@@ -145,8 +145,9 @@ async function send(method, where, { body, signal, more } = {}) {
 /** Send a GET request and return its JSON. */
 export const get = async (where, signal) => (await send("GET", where, { signal })).json();
 
-/** Send a GET request and return its text. */
-export const text = async (where, signal) => (await send("GET", where, { signal })).text();
+/** Send a GET request for Markdown and return its text. */
+export const markdown = async (where) =>
+  (await send("GET", where, { more: { Accept: "text/markdown" } })).text();
 
 /** Send a POST request that changes nothing, and return its JSON. */
 export const post = async (where, body, signal) =>

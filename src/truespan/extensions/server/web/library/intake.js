@@ -212,7 +212,7 @@ class Upload {
     this.job = this.where + path`/jobs/${job.id}`;
     let last = job;
     let known = "";
-    for await (const { event, data } of events("GET", `${this.job}/events`)) {
+    for await (const { event, data } of events("GET", this.job)) {
       if (event !== "job") continue;
       last = data;
       const counts = data.counts;

@@ -1,6 +1,6 @@
 // Notes of the reader: write them about selected text, list those up to the position, export them.
 
-import { get, path, text as fetchText, write } from "../common/api.js";
+import { get, markdown, path, write } from "../common/api.js";
 import { button, byId, complain, fill, make, say } from "../common/dom.js";
 import { show } from "./pane.js";
 import { asReader, isPreview, on, readerPath, state } from "../common/state.js";
@@ -70,7 +70,7 @@ async function add() {
 }
 
 async function save() {
-  const content = await fetchText(`${place()}/export${book()}`);
+  const content = await markdown(place() + book());
   make("a", { href: URL.createObjectURL(new Blob([content], { type: "text/markdown" })), download: "notes.md" }).click();
 }
 

@@ -122,9 +122,9 @@ async function sampleWorld() {
 async function addTo(world, onProgress) {
   const where = path`/v1/worlds/${world.id}`;
   onProgress(0);
-  const { job } = await write("POST", `${where}/sample`, undefined);
+  const { job } = await write("POST", `${where}/sources`, { sample: true });
   let last = job;
-  for await (const { event, data } of events("GET", where + path`/jobs/${job.id}/events`)) {
+  for await (const { event, data } of events("GET", where + path`/jobs/${job.id}`)) {
     if (event !== "job") continue;
     last = data;
     onProgress(data.counts.fraction);
