@@ -13,15 +13,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 import truespan
-from tests.interfaces.mcp_clients import (
-    BOOK,
-    UNREAD,
-    code_of,
-    command,
-    found_in,
-    session,
-    texts_of,
-)
+from tests.interfaces.mcp_clients import BOOK, UNREAD, code_of, command, found_in, session, texts_of
 from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
@@ -186,9 +178,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
 
 
 @proves("mcp.writes-opt-in", "authority.only-narrows")
-def test_mcp_over_http_follows_permissions_of_tokens(
-    lib: LibraryFixture,
-) -> None:
+def test_mcp_over_http_follows_permissions_of_tokens(lib: LibraryFixture) -> None:
     def token(**allowed: Any) -> str:
         return lib.library.tokens.create("a token", worlds="w", **allowed)[1].reveal()
 

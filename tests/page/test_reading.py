@@ -98,9 +98,7 @@ def test_unread_text_is_removed_before_the_reply(visit: Visit) -> None:
         held[0].continue_()
 
 
-def test_reader_replies_hold_no_word_ahead_of_the_slider(
-    visit: Visit,
-) -> None:
+def test_reader_replies_hold_no_word_ahead_of_the_slider(visit: Visit) -> None:
     reading(visit, "near", 3)
     for sid in (LAST_READ, 7, -1, 10):
         visit.read_to(sid)
@@ -202,9 +200,7 @@ def test_chapter_buttons_move_by_the_chapters_of_a_part(
                 expect(label).to_contain_text(place)
 
 
-def test_unrecorded_position_stays_a_preview_with_a_report(
-    visit: Visit,
-) -> None:
+def test_unrecorded_position_stays_a_preview_with_a_report(visit: Visit) -> None:
     reading(visit, "failing", 5)
     visit.failures_expected = True
     body = {"code": "store_busy", "detail": "The store is busy.", "advice": "Try again."}
@@ -225,9 +221,7 @@ def test_unrecorded_position_stays_a_preview_with_a_report(
     expect(visit.find("#position-label")).to_contain_text("Sentence 5 of")
 
 
-def test_selection_can_be_read_to_and_asked_about(
-    visit: Visit,
-) -> None:
+def test_selection_can_be_read_to_and_asked_about(visit: Visit) -> None:
     reading(visit, "selecting", 4)
     visit.find("#veil").uncheck()
 

@@ -64,10 +64,7 @@ def _spelled(value: Any) -> str:
             "calibrated thresholds are normalized similarities",
         ),
         ({"answer_score_mode": "raw"}, "raw_cosine_low, raw_cosine_high"),
-        (
-            {"answer_score_mode": "raw", "answer_raw_cosine_low": 0.2},
-            "missing: raw_cosine_high",
-        ),
+        ({"answer_score_mode": "raw", "answer_raw_cosine_low": 0.2}, "missing: raw_cosine_high"),
         ({"answer_retrieval_distance": "l2"}, "answer_retrieval_distance"),
         ({"answer_retrieval_distance": "Cosine"}, "answer_retrieval_distance"),
     ],

@@ -158,9 +158,7 @@ def test_another_edition_keeps_every_reader_at_the_same_sentence(tmp_path: Path)
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
-def test_edition_with_damaged_earlier_text_compares_from_start(
-    tmp_path: Path,
-) -> None:
+def test_edition_with_damaged_earlier_text_compares_from_start(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, BOOK)
     ann(world).set_position("book.md", sentence=6)
     lib.sql("UPDATE texts SET text = replace(text, 'the door', 'the doors')")

@@ -60,10 +60,7 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(lib: LibraryFixture)
     assert after.number == before["a.txt"].number
     assert after.doc_id != before["a.txt"].doc_id
     assert (after.active, after.tags) == (before["a.txt"].active, ("sea",))
-    assert (after.path, after.shown_path) == (
-        str(folder(lib) / "sub" / "c.txt"),
-        "files/sub/c.txt",
-    )
+    assert (after.path, after.shown_path) == (str(folder(lib) / "sub" / "c.txt"), "files/sub/c.txt")
     assert not after.damaged
     assert reader.position(after.doc_id).sid == 7
     assert world.ingest(str(folder(lib)), prune=True).unchanged == 2
