@@ -21,7 +21,6 @@ from truespan.errors import (
     ModelUnavailable,
     ProviderBadReply,
     ProviderUnavailable,
-    TruespanError,
 )
 from truespan.observer import NULL_OBSERVER, NullObserver
 from truespan.retrieval.pack import Packer, pack_reranked, require_candidates
@@ -276,13 +275,3 @@ def test_packing_follows_the_reranked_order() -> None:
     # Chunks that were only fetched because others had to be skipped are out of reach.
     few = stage_of(Scripted(lambda texts: [0.0] * len(texts)), candidates=1)
     assert pack_reranked(attempt, few, ranked, *limits).seen <= 3
-
-
-def test_a_failed_reranker_leaves_what_packing_alone_would_choose() -> None:
-    ranked = [chunk(number, score=1 - number / 10, tokens=5) for number in range(6)]
-    failing = stage_of(Scripted(fail(TruespanError("no"))), candidates=4)
-
-    packer = Packer(k=2, budget=10)
-    packed = pack_reranked(attempt_in_no_world(), failing, ranked, packer, NULL_OBSERVER)
-
-    assert packed.chosen == Packer(k=2, budget=10).pack(ranked).chosen
