@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
+from tests.support.rows import each_row
 from truespan.parsing.formats.text import load_text
 from truespan.types.text import Block, BlockKind
 
@@ -88,10 +89,6 @@ def test_text_that_resembles_a_heading_is_not_one(line: str):
     assert headings_of(PROSE, line, PROSE) == []
 
 
-def test_a_heading_within_a_paragraph_is_none():
-    assert headings_of(f"{PROSE}\nCHAPTER I\n{PROSE}") == []
-
-
 def test_a_title_below_a_bare_heading_belongs_to_it():
     blocks = blocks_of("CHAPTER I", "Down the River", PROSE)
 
@@ -106,27 +103,6 @@ def test_the_first_words_of_a_chapter_are_not_its_title(first: str):
     assert [block.chapter for block in blocks_of("CHAPTER I", first, PROSE)] == ["CHAPTER I"] * 3
 
 
-def test_chapters_within_parts_carry_the_part_in_their_label():
-    first = ["PART I. THE RIVER", "CHAPTER I", PROSE, "CHAPTER II", PROSE]
-    text = "\n\n".join([*first, "PART II", "CHAPTER I", PROSE, "EPILOGUE", PROSE])
-
-    assert chapters_of(text) == [
-        "PART I. THE RIVER", "PART I, CHAPTER I", "PART I, CHAPTER II", "PART II",
-        "PART II, CHAPTER I", "EPILOGUE",
-    ]  # fmt: skip
-
-
-def test_parts_within_books_are_nested_as_they_come():
-    first = ["BOOK ONE", "PART I", "CHAPTER I", PROSE, "PART II", "CHAPTER I", PROSE]
-    text = "\n\n".join([*first, "BOOK TWO", "CHAPTER I", PROSE])
-
-    assert chapters_of(text)[2::2] == [
-        "BOOK ONE, PART I, CHAPTER I",
-        "BOOK ONE, PART II, CHAPTER I",
-        "BOOK TWO, CHAPTER I",
-    ]
-
-
 def test_roman_numbers_below_an_epilogue_are_its_sections():
     blocks = blocks_of("EPILOGUE", "I", PROSE, "II", PROSE, "IV", PROSE)
 
@@ -134,78 +110,53 @@ def test_roman_numbers_below_an_epilogue_are_its_sections():
     assert [block.section for block in blocks] == [None, "I", "I", "II", "II", "II", "II"]
 
 
-def test_roman_numbers_without_chapters_are_the_chapters():
-    text = f"PREFACE\n\n{PROSE}\n\n\nI.\nTHE RIVER\n\n{PROSE}\n\nII. THE HILL.\n\n{PROSE}"
-
-    assert chapters_of(text) == ["PREFACE", "I. THE RIVER", "II. THE HILL."]
+ENTRIES = ["CHAPTER I. The River", "CHAPTER II. The Hill", "CHAPTER III. The Sea"]
+LONG = f"CHAPTER I. Rain--Rain again--The River is told to leave--It does\n{'--More Rain' * 12}"
 
 
-def test_a_list_of_chapters_is_body_text():
-    entries = [f"Chapter {number} THE {name}" for number, name in enumerate(["RIVER", "HILL"], 1)]
-    body = [entries[0], PROSE, entries[1], PROSE]
-
-    assert headings_of("Contents:", *entries, *body) == entries
-
-
-def test_untitled_chapter_list_ends_where_it_repeats():
-    entries = ["CHAPTER I. The River", "CHAPTER II. The Hill", "CHAPTER III. The Sea"]
-
-    text = "\n\n".join([*entries, entries[0], PROSE, entries[1], PROSE, entries[2], PROSE])
-
-    assert chapters_of(text) == entries
-
-
-def test_a_list_of_parts_and_chapters_may_repeat_numbers():
-    entries = ["PART I", "CHAPTER I", "CHAPTER II", "PART II", "CHAPTER I"]
-
-    assert headings_of("CONTENTS", *entries, "PART I", "CHAPTER I", PROSE) == [
-        "PART I",
-        "CHAPTER I",
-    ]
+@each_row(
+    ("paragraphs", "headings"),
+    [
+        ([f"{PROSE}\nCHAPTER I\n{PROSE}"], []),
+        (["Contents:", *ENTRIES[:2], ENTRIES[0], PROSE, ENTRIES[1], PROSE], ENTRIES[:2]),
+        (["CONTENTS", "PART I", "CHAPTER I", "CHAPTER II", "PART II", "CHAPTER I", "PART I",
+          "CHAPTER I", PROSE], ["PART I", "CHAPTER I"]),
+        (["CONTENTS", "\n".join(ENTRIES), ENTRIES[0], PROSE], ENTRIES[:1]),
+        (["\n".join(ENTRIES), PROSE], []),
+        (["CONTENTS", LONG, "CHAPTER II. The Sun", "CHAPTER I", PROSE], ["CHAPTER I"]),
+        # A list announces headings that have no number.
+        (["CONTENTS", "ETYMOLOGY.", "EXTRACTS (Supplied by a Librarian) . . . 7",
+          "CHAPTER 1. Rain", PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE,
+          "Extracts", PROSE], ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]),
+    ],
+)  # fmt: skip
+def test_lists_of_contents_are_no_headings(paragraphs: list[str], headings: list[str]):
+    assert headings_of(*paragraphs) == headings
 
 
-def test_entries_in_a_paragraph_are_not_headings():
-    entries = "CHAPTER I. The River\nCHAPTER II. The Hill\nCHAPTER III. The Sea"
-
-    assert headings_of("CONTENTS", entries, "CHAPTER I. The River", PROSE) == [
-        "CHAPTER I. The River"
-    ]
-    assert headings_of(entries, PROSE) == []
-
-
-def test_a_preface_after_the_lists_is_a_heading_of_its_own():
-    lists = [
-        "CONTENTS", "CHAPTER I. Rain--Floods\nand Cats", "EPILOGUE", "ILLUSTRATIONS", "The Cat",
-        "Jim",
-    ]  # fmt: skip
-    text = (
-        "\n\n".join(lists)
-        + f"\n\n\n\n\nPREFACE\n\n{PROSE}\n\nCHAPTER I\n\n{PROSE}\n\nJim\n\n{PROSE}"
-    )
-
-    assert chapters_of(text) == [None, "PREFACE", "CHAPTER I"]
-
-
-def test_an_entry_of_many_lines_does_not_end_the_list():
-    entry = (
-        "CHAPTER I. Rain--Rain again--The River is told to leave--It does\n" + "--More Rain" * 12
-    )
-
-    assert headings_of("CONTENTS", entry, "CHAPTER II. The Sun", "CHAPTER I", PROSE) == [
-        "CHAPTER I"
-    ]
-
-
-def test_a_list_announces_headings_that_have_no_number():
-    lists = [
-        "CONTENTS", "ETYMOLOGY.", "EXTRACTS (Supplied by a Librarian) . . . 7", "CHAPTER 1. Rain",
-    ]  # fmt: skip
-
-    found = headings_of(
-        *lists, PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE, "Extracts", PROSE
-    )
-
-    assert found == ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]
+@each_row(
+    ("paragraphs", "chapters"),
+    [
+        (["PART I. THE RIVER", "CHAPTER I", PROSE, "CHAPTER II", PROSE, "PART II", "CHAPTER I",
+          PROSE, "EPILOGUE", PROSE],
+         ["PART I. THE RIVER", "PART I, CHAPTER I", "PART I, CHAPTER II", "PART II",
+          "PART II, CHAPTER I", "EPILOGUE"]),
+        (["BOOK ONE", "PART I", "CHAPTER I", PROSE, "PART II", "CHAPTER I", PROSE, "BOOK TWO",
+          "CHAPTER I", PROSE],
+         ["BOOK ONE", "BOOK ONE, PART I", "BOOK ONE, PART I, CHAPTER I", "BOOK ONE, PART II",
+          "BOOK ONE, PART II, CHAPTER I", "BOOK TWO", "BOOK TWO, CHAPTER I"]),
+        (["PREFACE", PROSE, "\nI.\nTHE RIVER", PROSE, "II. THE HILL.", PROSE],
+         ["PREFACE", "I. THE RIVER", "II. THE HILL."]),
+        ([*ENTRIES, ENTRIES[0], PROSE, ENTRIES[1], PROSE, ENTRIES[2], PROSE], ENTRIES),
+        (["CONTENTS", "CHAPTER I. Rain--Floods\nand Cats", "EPILOGUE", "ILLUSTRATIONS",
+          "The Cat", "Jim\n\n\n", "PREFACE", PROSE, "CHAPTER I", PROSE, "Jim", PROSE],
+         [None, "PREFACE", "CHAPTER I"]),
+    ],
+)  # fmt: skip
+def test_chapters_carry_their_parts_and_begin_after_lists(
+    paragraphs: list[str], chapters: list[str | None]
+):
+    assert chapters_of("\n\n".join(paragraphs)) == chapters
 
 
 HEADINGS = (
