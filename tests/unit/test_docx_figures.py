@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.docx_maker import (
@@ -25,6 +27,7 @@ from tests.support.docx_maker import (
     text_box,
     vml_picture,
 )
+from tests.support.rows import each_row
 from truespan.parsing.formats.docx import load_docx
 from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PictureCounts, PlacedFigure
 
@@ -58,51 +61,41 @@ def test_docx_picture_alone_is_a_block_without_text() -> None:
     )
 
 
-def test_docx_trimming_moves_picture_offsets() -> None:
-    body = p(r("   ") + picture("i1", alt="a") + r("  word  ") + picture("i1", alt="b"))
-
-    assert placed(body) == [("word", [(0, "a"), (4, "b")])]
-
-
-def test_a_mark_before_an_item_moves_the_place_with_it() -> None:
-    numbering = abstract(level(0, "decimal", "%1."), level(1, "decimal", "%2.")) + num(1)
-    body = item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>") + picture("i1", alt="x") + r("c"), 1)
-
-    assert placed(body, numbering=numbering) == [("  1. a\n    bc", [(12, "x")])]
-
-
-def test_a_heading_keeps_the_picture_in_it() -> None:
-    body = p(r("One  ") + picture("i1", alt="x") + r("two"), style="Heading1")
-
-    assert placed(body) == [("One two", [(4, "x")])]
-
-
 def test_a_heading_of_a_picture_alone_begins_no_chapter() -> None:
     blocks = loaded(p(picture("i1"), style="Heading1") + p("a")).blocks
 
     assert [(block.kind, block.chapter) for block in blocks] == [(BlockKind.PARAGRAPH, None)] * 2
 
 
-def test_a_picture_in_a_cell_stands_in_its_row() -> None:
-    cells = [cell("a"), cell(p(r("b  ") + picture("i1", alt="x") + r("c")) + p("d"))]
-    body = f"<w:tbl>{row(['1', '2'])}<w:tr>{''.join(cells)}</w:tr></w:tbl>"
-
-    assert placed(body) == [("1 | 2\na | b c d", [(12, "x")])]
+X, Y, Z = (picture(f"i{n}", alt=alt) for n, alt in ((1, "x"), (2, "y"), (1, "z")))
+LEVELS = abstract(level(0, "decimal", "%1."), level(1, "decimal", "%2.")) + num(1)
+GROUP = f"<wpg:wgp>{pic('i1', 'left')}<wpg:grpSp>{pic('i2')}</wpg:grpSp></wpg:wgp>"
 
 
-def test_docx_rows_of_pictures_move_to_the_next_row() -> None:
-    def shown(alt: str) -> str:
-        return p(picture("i1", alt=alt))
-
-    body = table([shown("x"), shown("y")], ["a", "b"], [shown("z"), ""])
-
-    assert placed(body) == [("a | b", [(0, "x"), (0, "y"), (5, "z")])]
-
-
-def test_a_table_of_pictures_alone_has_no_text() -> None:
-    body = table([p(picture("i1", alt="x")), p(picture("i2", alt="y"))])
-
-    assert placed(body) == [("", [(0, "x"), (0, "y")])]
+@each_row(
+    ("body", "expected"),
+    [
+        # Trimming, the mark of an item and joined lines move the offset of a picture.
+        (p(r("   ") + X + r("  word  ") + Y), [("word", [(0, "x"), (4, "y")])]),
+        (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>") + X + r("c"), 1),
+         [("  1. a\n    bc", [(12, "x")])]),
+        (p(r("One  ") + X + r("two"), style="Heading1"), [("One two", [(4, "x")])]),
+        # A picture in a cell stands in its row; a row of pictures alone moves them to the next.
+        (f"<w:tbl>{row(['1', '2'])}<w:tr>{cell('a')}{cell(p(r('b  ') + X + r('c')) + p('d'))}"
+         "</w:tr></w:tbl>", [("1 | 2\na | b c d", [(12, "x")])]),
+        (table([p(X), p(Y)], ["a", "b"], [p(Z), ""]),
+         [("a | b", [(0, "x"), (0, "y"), (5, "z")])]),
+        (table([p(X), p(Y)]), [("", [(0, "x"), (0, "y")])]),
+        (p(r("a") + text_box(p(r("box ") + X))), [("a", []), ("box", [(3, "x")])]),
+        # The words of the drawing come before those of its pictures; a title stands for none.
+        (p(drawing(GROUP, alt="both")), [("", [(0, "left"), (0, "both")])]),
+        (p(picture("i1", alt="said", own_alt="C:\\x.png")), [("", [(0, "said")])]),
+        (p(picture("i1", own_alt="own")), [("", [(0, "own")])]),
+        (p(picture("i1").replace('descr=""', 'title="named"', 1)), [("", [(0, "named")])]),
+    ],
+)  # fmt: skip
+def test_docx_pictures_keep_their_places_and_words(body: str, expected: list[Any]) -> None:
+    assert placed(body, numbering=LEVELS) == expected
 
 
 def test_pictures_change_no_text() -> None:
@@ -123,12 +116,6 @@ def test_pictures_change_no_text() -> None:
     assert placed(table(["Lamp", p(picture("i1", alt="x"))])) == [("Lamp", [(4, "x")])]
 
 
-def test_a_picture_in_a_text_box_stands_there_once() -> None:
-    body = p(r("a") + text_box(p(r("box ") + picture("i1", alt="x"))))
-
-    assert placed(body) == [("a", []), ("box", [(3, "x")])]
-
-
 def test_a_picture_with_a_fallback_counts_once() -> None:
     both = (
         f"<mc:AlternateContent><mc:Choice Requires='wps'>{picture('i1', alt='new')}</mc:Choice>"
@@ -138,24 +125,6 @@ def test_a_picture_with_a_fallback_counts_once() -> None:
 
     assert [figure.figure.alt for figure in found.blocks[0].figures] == ["new"]
     assert found.pictures.blips == 1
-
-
-def test_pictures_of_a_group_have_words_of_their_own() -> None:
-    group = f"<wpg:wgp>{pic('i1', 'left')}<wpg:grpSp>{pic('i2')}</wpg:grpSp></wpg:wgp>"
-
-    assert placed(p(drawing(group, alt="both"))) == [("", [(0, "left"), (0, "both")])]
-
-
-def test_docx_alt_text_of_the_drawing_comes_first() -> None:
-    body = p(picture("i1", alt="said", own_alt="C:\\x.png")) + p(picture("i1", own_alt="own"))
-
-    assert placed(body) == [("", [(0, "said")]), ("", [(0, "own")])]
-
-
-def test_a_title_stands_for_missing_words() -> None:
-    body = p(picture("i1").replace('descr=""', 'title="named"', 1))
-
-    assert placed(body) == [("", [(0, "named")])]
 
 
 def test_deleted_pictures_are_no_pictures() -> None:
