@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from tests.page.conftest import ARGUMENTS
 from tests.page.library import served
 from tests.page.visit import Visit
@@ -83,17 +83,16 @@ def show_evaluate(visit: Visit) -> None:
     expect(visit.find("#evaluate-body svg").first).to_be_visible()
 
 
-PAGES: Mapping[str, tuple[str, Callable[[Visit], None], str]] = {
-    "page-ask": ("physics", show_ask, "ask"),
-    "page-source": ("papers", show_page, "reading"),
-    "page-reader": ("mysteries", show_reader, "ask"),
-    "page-notes": ("mysteries", show_notes, "reading"),
-    "page-library": ("mysteries", show_library, "ask"),
-    "page-compare": ("mysteries", show_compare, "ask"),
-    "page-evaluate": ("mysteries", show_evaluate, "ask"),
+PAGES: Mapping[str, tuple[str, Callable[[Visit], None]]] = {
+    "page-ask": ("physics", show_ask),
+    "page-source": ("papers", show_page),
+    "page-reader": ("mysteries", show_reader),
+    "page-notes": ("mysteries", show_notes),
+    "page-library": ("mysteries", show_library),
+    "page-compare": ("mysteries", show_compare),
+    "page-evaluate": ("mysteries", show_evaluate),
 }
-"""Pictures of the page: the served world, the steps to the view, and the pane on a phone."""
-PHONE: ViewportSize = {"width": 390, "height": 844}
+"""Pictures of the page: the served world, and the steps to the view."""
 
 
 @contextmanager
@@ -110,19 +109,13 @@ def browser_pages() -> Iterator[Callable[[], Page]]:
 
 
 def photograph(library: Path) -> None:
-    """Photograph every view in light and dark, and in the size of a phone."""
+    """Photograph every view."""
     with browser_pages() as new_page:
-        for name, (world, show, pane) in PAGES.items():
+        for name, (world, show) in PAGES.items():
             with served(library, "--world", world) as server:
                 page = new_page()
                 show(Visit(page, server.address))
                 save(page, name)
-                page.emulate_media(color_scheme="dark")
-                save(page, f"{name}-dark")
-                page.emulate_media(color_scheme="light")
-                page.set_viewport_size(PHONE)
-                page.evaluate("pane => (document.body.dataset.pane = pane)", pane)
-                save(page, f"{name}-phone")
                 page.close()
 
 
