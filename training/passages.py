@@ -38,7 +38,7 @@ _DIRECTIVE = re.compile(
     r"::[^\n]*$|^([=\-~^\"#*+.'])\1{2,}[ \t]*$|^\s*\.\. [\w-]+::[ ]*"
 )
 _ROLE = re.compile(r":[\w:-]+:`([^`<]*?)(?:\s*<[^`>]*>)?`|`([^`<]*?)\s*<[^`>]*>`__?")
-_BLOCK = re.compile(r"<(p|h\d|tr|td|li|dt|dd)\b[^>]*>(.*?)</\1>", re.DOTALL)
+_BLOCK = re.compile(r"<(p|h\d|td|li|dt|dd)\b[^>]*>(.*?)</\1>", re.DOTALL)
 _ROW = re.compile(r"<(tr|p|h\d)\b[^>]*>(.*?)</\1>", re.DOTALL)
 _CELL = re.compile(r"<td\b[^>]*?(?:/>|>(.*?)</td>)", re.DOTALL)
 _STAGE = re.compile(r'<i epub:type="z3998:stage-direction">(.*?)</i>', re.DOTALL)
@@ -169,9 +169,10 @@ def _run_git(checkout: Path, *arguments: str) -> bytes:
 
 
 def read_pieces(checkout: Path, commit: str, path: str, form: str) -> Iterator[list[Piece]]:
-    """Read the files of a stretch: as they are, and with the white space of each line collapsed.
+    """Read the files of a stretch: as they are, and with tidy lines.
 
-    The second way is that of passages which were cut anew.
+    The second way is that of passages which were cut anew: white space is collapsed, and a table
+    has no rules and no bars at the ends of its rows.
     """
     names = _run_git(checkout, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
     pieces: list[Piece] = []
@@ -183,8 +184,13 @@ def read_pieces(checkout: Path, commit: str, path: str, form: str) -> Iterator[l
             text = data.decode("latin-1")
         pieces += cut_document(name, text, form)
     yield pieces
-    tidy = ((space, " ".join(text.split())) for space, text in pieces)
+    tidy = ((space, _tidy(text)) for space, text in pieces)
     yield [(space, text) for space, text in tidy if text]
+
+
+def _tidy(text: str) -> str:
+    text = " ".join(text.split())
+    return "" if re.fullmatch(r"[-+=]+", text) else text.strip("|").strip()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
