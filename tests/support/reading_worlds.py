@@ -430,7 +430,7 @@ class Trial:
             self._expect(chunk.content in read, f"{sid}: shows what was not read")
             count = WordCounter().count(chunk.content)
             self._expect(chunk.token_count == count, f"{sid}: {chunk.token_count} is not {count}")
-        tables = bundle.metadata.defaults.values.renders_tables
+        tables = not bundle.metadata.defaults.values.plain
         total = sum(
             chunk.token_count + (added_tokens(chunk.content) if tables else 0) for chunk in chunks
         )

@@ -180,8 +180,8 @@ def test_tables_are_divided_in_recommended_worlds_only():
     usual, options, counter = Preparation(), DocumentOptions(), WordCounter()
     other, contract = (usual.for_world(defaults) for defaults in Defaults)
 
-    assert not contract.divides_tables
-    assert other.divides_tables
+    assert contract.plain
+    assert not other.plain
     assert contract.recipe(options, counter) == usual.recipe(options, counter)
     assert other.recipe(options, counter) != usual.recipe(options, counter)
     assert other.chunking_for(options).whole_rows

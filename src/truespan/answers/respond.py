@@ -191,7 +191,7 @@ class Responder(Struct, frozen=True):
     @property
     def _tables(self) -> bool:
         """Return whether models get tables in Markdown."""
-        return self.defaults.values.renders_tables
+        return not self.defaults.values.plain
 
     def _evidence(self, chunks: dict[ChunkId, Visible]) -> Evidence:
         measured = self.retrieved.measured
@@ -249,7 +249,7 @@ class Responder(Struct, frozen=True):
         In a `contract` world they keep the order of the used chunks, by similarity.
         """
         used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
-        by_place = self.defaults.values.sources_by_place
+        by_place = not self.defaults.values.plain
         if by_place:
             places = {chunk_id: place for place, chunk_id in enumerate(chunks)}
             used.sort(key=lambda part: places[part.chunk_id])

@@ -53,7 +53,7 @@ def keep_calibrated(
     if scope.profile.calibration is not None:
         return False
     world = store.find_world(scope.authority, scope.world, scope.generation.number)
-    if world is None or not world.defaults.values.calibrated:
+    if world is None or world.defaults.values.plain:
         return False
     try:
         kept = store.kept_calibration(scope)

@@ -231,7 +231,7 @@ class Components(Struct, frozen=True):
         if not self.word_states:
             return False
         world = self.store.find_world(scope.authority, scope.world)
-        return world is not None and world.defaults.values.word_states
+        return world is not None and not world.defaults.values.plain
 
     def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
         """Return the vectors of texts with a scope's profile.

@@ -451,7 +451,7 @@ class Reader(WorldPart, frozen=True):
 
     def _is_close(self, retrieval: ReaderRetrieval, query: str) -> bool:
         """Return whether a passage of a bundle is close to the query; always so by contract."""
-        if not retrieval.attempt.world.defaults.values.weighs_evidence:
+        if retrieval.attempt.world.defaults.values.plain:
             return True
         answerer, text = Answerer(self._access.components, self._access.authority), query.strip()
         found = retrieval.found(answerer.rules_for(text))

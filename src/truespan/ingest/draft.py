@@ -77,12 +77,8 @@ class Preparation(Struct, frozen=True):
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False
     """Whether text recognition is installed."""
-    divides_tables: bool = False
-    """Whether a long table is split into parts that repeat its header; rows stay whole."""
-    whole_words: bool = False
-    """Whether windows begin and end with sentences or words."""
-    recognises_novels: bool = False
-    """Whether a new plain text that is a novel becomes a book, unless a kind is declared."""
+    plain: bool = True
+    """Whether long tables stay whole, windows may cut words, and novels are not recognised."""
     audiences: tuple[AudienceRule, ...] = ()
     """Audiences of documents that declare none; the first rule that applies counts."""
     require_audience: bool = False
@@ -90,13 +86,7 @@ class Preparation(Struct, frozen=True):
 
     def for_world(self, defaults: Defaults) -> Preparation:
         """Return the settings for a world with these defaults."""
-        values = defaults.values
-        return replace(
-            self,
-            divides_tables=values.divides_tables,
-            whole_words=values.whole_words,
-            recognises_novels=values.recognises_novels,
-        )
+        return replace(self, plain=defaults.values.plain)
 
     @property
     def redacts(self) -> bool:
@@ -150,7 +140,7 @@ class Preparation(Struct, frozen=True):
 
     def _with_defaults(self, profile: ChunkingProfile) -> ChunkingProfile:
         """Return a profile with the flags that the world's defaults decide."""
-        return replace(profile, whole_rows=self.divides_tables, whole_words=self.whole_words)
+        return replace(profile, whole_rows=not self.plain, whole_words=not self.plain)
 
     def recipe(
         self,
@@ -281,7 +271,7 @@ def make_text(
     if preparation.sanitizer is not None:
         loaded, audit = preparation.sanitizer.filter(loaded)
     show_figure = partial(_show_figure, doc_id) if flags.placeholders else None
-    canonical = assemble(loaded.blocks, show_figure, divide_tables=preparation.divides_tables)
+    canonical = assemble(loaded.blocks, show_figure, divide_tables=not preparation.plain)
     return loaded, canonical, audit
 
 

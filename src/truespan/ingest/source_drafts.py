@@ -159,7 +159,7 @@ class DraftMaker:
             preparation=self._preparation,
             input_limit=self._scope.profile.input_limit,
             chunking=self._scope.generation.chunking,
-            may_be_novel=may_be_novel and self._preparation.recognises_novels,
+            may_be_novel=may_be_novel and not self._preparation.plain,
             validators=Validators(page.etag, page.last_modified) if page else None,
             counts_words=self._deps.count_words is not None,
         )

@@ -103,7 +103,7 @@ def fetch_fused(
         raise ValueError("A reader is searched for with 'FusedBookSearch'.")
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
-    refines, phrases = world.defaults.values.refines, words.query.phrases
+    refines, phrases = not world.defaults.values.plain, words.query.phrases
     by_words = mode is Mode.KEYWORD
     if phrases and not by_words:
         by_words = not refines or requires_phrases(query, phrases)
@@ -395,7 +395,7 @@ class WordFinder(Struct, frozen=True):
 
     def parse(self, query: str) -> WordQuery:
         """Return the words of a query, with compounds that occur among the chunks in scope."""
-        stemmers, finds_compounds = self.extent.stemmers, self.world.defaults.values.finds_compounds
+        stemmers, finds_compounds = self.extent.stemmers, not self.world.defaults.values.plain
         parsed = parse_query(query, stemmers, query_language(self.scope.profile, query))
         if not finds_compounds or COMPOUNDING.isdisjoint(stemmers):
             return parsed
@@ -478,7 +478,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     parsed, matches = match_words(
         finder.parse(query),
         finder.find,
-        finder.suggest if world.defaults.values.corrects_words else None,
+        None if world.defaults.values.plain else finder.suggest,
     )
     if not matches and (lost := store.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.

@@ -313,7 +313,7 @@ def assemble(
 ) -> ContextBundle:
     """Build the bundle of an attempt. A failed one has no chunks."""
     scope, packed, defaults = attempt.scope, attempt.packed, attempt.world.defaults.values
-    tables, contract = defaults.renders_tables, defaults.contract_fields
+    tables, contract = not defaults.plain, defaults.contract_fields
     chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]

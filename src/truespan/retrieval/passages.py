@@ -519,8 +519,8 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
         k=k,
         budget=inf if options.granularity in PARTS else attempt.budget,
         is_boilerplate=boilerplate_test(attempt.world, options),
-        tables=defaults.renders_tables,
-        merge=defaults.merges_copies,
+        tables=not defaults.plain,
+        merge=not defaults.plain,
     )
 
 
@@ -552,7 +552,7 @@ def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     over = len(packed.left_out.get(WhyNot.OVER_BUDGET, ()))
     if over and fitter.options.max_tokens is not None:
         attempt.warnings.append(name_dropped(over, attempt.budget))
-    budget = Budget(attempt.budget, tables=defaults.renders_tables)
+    budget = Budget(attempt.budget, tables=not defaults.plain)
     packed.chosen = fitter.fit(packed.chosen, attempt.top_k, budget)
     attempt.warnings += fitter.warnings
 

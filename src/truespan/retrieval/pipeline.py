@@ -105,7 +105,7 @@ class Attempt(Struct):
             return self.mode is Mode.KEYWORD
         from truespan.words.query import find_phrases, requires_phrases
 
-        phrases, refines = find_phrases(self.query or ""), self.world.defaults.values.refines
+        phrases, refines = find_phrases(self.query or ""), not self.world.defaults.values.plain
         return bool(phrases) and (not refines or requires_phrases(self.query or "", phrases))
 
     @property
@@ -189,7 +189,7 @@ class Pipeline(Struct, frozen=True):
                 advice="Add [rerank] to truespan.toml, or leave out rerank.",
             )
         if wanted is None:
-            wanted = world.defaults.values.reranks
+            wanted = not world.defaults.values.plain
         if not wanted or options is None or query is None:
             return None
         from truespan.retrieval.rerank import RerankStage
@@ -358,7 +358,7 @@ def boilerplate_test(world: World, options: PassageOptions) -> Callable[[str], b
     text; None if they rank like it.
     """
     include = options.include_boilerplate
-    if include or (include is None and not world.defaults.values.boilerplate_last):
+    if include or (include is None and world.defaults.values.plain):
         return None
     # Imported here because the import compiles many patterns.
     from truespan.text.boilerplate import is_boilerplate

@@ -147,7 +147,7 @@ def embed_query(
     """
     profile, recent, now = scope.profile, deps.recent_queries, deps.clock.now()
     defaults = None if world is None else world.defaults.values
-    word_states = defaults is not None and deps.word_states and defaults.word_states
+    word_states = defaults is not None and deps.word_states and not defaults.plain
     for embedder in deps.embedders_of(profile):
         key = cache_key(scope.world, embedder.endpoint, profile, text)
         cached = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
@@ -176,7 +176,7 @@ def embed_query(
     try:
         return _embed_and_cache(deps, scope, text, now, word_states=word_states)
     except errors.QueryTooLong:
-        if defaults is None or not defaults.splits_queries:
+        if defaults is None or defaults.plain:
             raise
         parts = deps.split(text, profile.input_limit)
         if len(parts) == 1:

@@ -82,7 +82,7 @@ class Retrieval(BundleRequest):
     def _start(self, world: World) -> BundleAttempt:
         request = self._request
         mode = mode_in_force(request.mode, world.defaults, request.query)
-        has_floor = mode is not Mode.KEYWORD or world.defaults.values.keyword_floor
+        has_floor = mode is not Mode.KEYWORD or world.defaults.values.plain
         return BundleAttempt(
             world,
             mode,

@@ -134,7 +134,7 @@ def search_once(
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt, defaults = SearchAttempt(world, mode, query), world.defaults.values
     attempt.floor = request.floor
-    if request.floor is None and (mode is not Mode.KEYWORD or defaults.keyword_floor):
+    if request.floor is None and (mode is not Mode.KEYWORD or defaults.plain):
         attempt.floor = DEFAULT_FLOOR
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
@@ -150,7 +150,7 @@ def search_once(
 
     def select(verified: list[Verified]) -> Best:
         with pipeline.deps.trace.stage(Stage.RANKED):
-            merged_in = scope if defaults.merges_copies else None
+            merged_in = None if defaults.plain else scope
             return choose_best(verified, k, is_boilerplate=is_boilerplate, merged_in=merged_in)
 
     best = attempt.best = pipeline.fetch(
@@ -162,7 +162,7 @@ def search_once(
         if is_boilerplate is not None:
             visible = put_boilerplate_last(visible, is_boilerplate)
     fitter = PassageFitter(pipeline.deps, scope, options, vector, attempt)
-    budget = Budget(tokens, tables=defaults.renders_tables)
+    budget = Budget(tokens, tables=not defaults.plain)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
     attempt.warnings += fitter.warnings
     attempt.dropped = sum(fitter.dropped)
@@ -185,7 +185,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         if scope
     )
     texts = (part for part in passages if part.chunk_type is not ChunkKind.FIGURE)
-    context = render(texts, tables=defaults.renders_tables)
+    context = render(texts, tables=not defaults.plain)
     verified, skipped = len(counted.verified), counted.skipped()
     funnel = Funnel(attempt.in_scope, verified + len(counted.failures), verified, len(passages))
     if copies := sum(len(passage.other_places) for passage in passages):
@@ -395,7 +395,7 @@ def _find_candidates_once(
             ranked = rank_visible(visible)
             if is_boilerplate is not None:
                 ranked = drop_boilerplate(ranked, is_boilerplate)
-            if world.defaults.values.merges_copies:
+            if not world.defaults.values.plain:
                 ranked = merge_copies(ranked)
             return shortlist(ranked, count, settings.exclude_chunk_types_from_llm)
 
@@ -472,7 +472,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
     defaults = attempt.world.defaults.values
-    tables = defaults.renders_tables
+    tables = not defaults.plain
     if tokens is not None:
         left = Budget(tokens, tables=tables)
         chunks = tuple(part for part in chunks if left.take(part.tokens, part.text))
@@ -482,7 +482,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     def fit(sources: Sequence[Visible], most: int, characters: int, quoted: bool) -> Fitted:
         if fitter is None:
             return Fitted(tuple(sources))
-        chosen = fitter.quoting() if quoted and defaults.quotes_excerpts else fitter
+        chosen = fitter.quoting() if quoted and not defaults.plain else fitter
         if chosen.options.is_plain:
             located = chosen.locate(sources, every=True)
             return Fitted(tuple(located), tuple(chosen.warnings))

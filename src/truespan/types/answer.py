@@ -390,7 +390,7 @@ class AnswerRules(Struct, frozen=True):
     def uses_calibration(self, defaults: Defaults) -> bool:
         """Return whether measured thresholds apply in a world with these defaults."""
         if self.calibrated is None:
-            return defaults.values.calibrated
+            return not defaults.values.plain
         return self.calibrated
 
     def for_profile(
@@ -410,7 +410,7 @@ class AnswerRules(Struct, frozen=True):
                 advice="Set it to the distance of the embedding profile, or leave it empty.",
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
-        if measured and calibrated and defaults.values.weighs_evidence:
+        if measured and calibrated and not defaults.values.plain:
             evidence = evidence_rules(
                 measured,
                 self.min_evidence,

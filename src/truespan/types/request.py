@@ -71,48 +71,23 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Language that `retrieve` filters by; None for any."""
     version: str | None
     """Version that `retrieve` filters by; None for any."""
-    max_query_length: int
-    """Maximum number of characters of a query, except for a search."""
-    splits_queries: bool
-    """Whether a query beyond the input limit of the model is embedded in parts, not refused."""
-    reranks: bool
-    """Whether a configured reranker is used."""
-    boilerplate_last: bool
-    """Whether licences, lists of chapters and page numbers rank after all other text."""
-    merges_copies: bool
-    """Whether passages with equal text are one result with several places."""
-    corrects_words: bool
-    """Whether a query word that no chunk has is joined by terms that are spelt like it."""
-    finds_compounds: bool
-    """Whether a query word also finds compounds that end with it, and the parts of a compound."""
-    renders_tables: bool
-    """Whether tables are rendered as Markdown for models."""
-    quotes_excerpts: bool
-    """Whether an answer without a model quotes excerpts of passages, not whole ones."""
-    sources_by_place: bool
-    """Whether the sources of an answer are ordered by their place in the search, not by similarity
-    alone."""
-    calibrated: bool
-    """Whether answers use the thresholds that were measured for the model."""
-    refines: bool
-    """Whether a blended search ranks its best candidates again by their text, gives words more
-    weight in languages that the model was not trained for, and requires phrases in quotes only of
-    queries that are little more than phrases."""
-    weighs_evidence: bool
-    """Whether evidence decides on answers where thresholds were measured for the model."""
-    divides_tables: bool
-    """Whether ingestion divides long tables into parts that repeat the header."""
-    whole_words: bool
-    """Whether windows of text begin and end with sentences or words."""
-    recognises_novels: bool
-    """Whether a plain text that is a novel becomes a book."""
-    word_states: bool
-    """Whether states of words are stored and used."""
-    keyword_floor: bool
-    """Whether passages in the mode `keyword` have a minimum similarity if the request sets none.
-    Scores of words are no similarities, and many passages with all the words are below it."""
+    plain: bool
+    """Whether passages are found, ranked, quoted and made plainly.
+
+    Ingestion leaves long tables whole, cuts windows within words, takes no plain text for a novel,
+    and stores no states of words. A search refuses a query beyond the input limit of the model,
+    corrects no word, finds no compound and uses no reranker. It ranks boilerplate like other text,
+    leaves copies apart, ranks by similarity or words without reading the best candidates again,
+    and in the mode `keyword` it has a minimum similarity. Answers use fixed thresholds and
+    no evidence, quote whole passages in the order of their similarity, and render no tables.
+    """
     contract_fields: bool
     """Whether results repeat fields under their names in the contract."""
+
+    @property
+    def max_query_length(self) -> int:
+        """Maximum number of characters of a query, except for a search."""
+        return 1000 if self.plain else MAX_QUERY_LENGTH
 
 
 class Defaults(StrEnum):
@@ -128,28 +103,7 @@ class Defaults(StrEnum):
     RECOMMENDED = (
         "recommended",
         WorldDefaults(
-            mode=Mode.AUTO,
-            language=None,
-            version=None,
-            max_query_length=MAX_QUERY_LENGTH,
-            splits_queries=True,
-            reranks=True,
-            boilerplate_last=True,
-            merges_copies=True,
-            corrects_words=True,
-            finds_compounds=True,
-            renders_tables=True,
-            quotes_excerpts=True,
-            sources_by_place=True,
-            calibrated=True,
-            refines=True,
-            weighs_evidence=True,
-            divides_tables=True,
-            whole_words=True,
-            recognises_novels=True,
-            word_states=True,
-            keyword_floor=False,
-            contract_fields=False,
+            mode=Mode.AUTO, language=None, version=None, plain=False, contract_fields=False
         ),
     )
     """Blended search, any language and version, answers by the evidence of passages."""
@@ -159,24 +113,7 @@ class Defaults(StrEnum):
             mode=Mode.VECTOR,
             language=DEFAULT_LANGUAGE,
             version=DEFAULT_VERSION,
-            max_query_length=1000,
-            splits_queries=False,
-            reranks=False,
-            boilerplate_last=False,
-            merges_copies=False,
-            corrects_words=False,
-            finds_compounds=False,
-            renders_tables=False,
-            quotes_excerpts=False,
-            sources_by_place=False,
-            calibrated=False,
-            refines=False,
-            weighs_evidence=False,
-            divides_tables=False,
-            whole_words=False,
-            recognises_novels=False,
-            word_states=False,
-            keyword_floor=True,
+            plain=True,
             contract_fields=True,
         ),
     )

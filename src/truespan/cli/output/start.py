@@ -141,7 +141,7 @@ def show_world(
         own = [make(entry) for make in shown.values()]
         title, kind = shorten(entry.title, 40), entry.kind.value
         rows.append((entry.number, title, kind, *counts, *own, entry.shown_path))
-    used = "in every request" if world.defaults.values.reranks else "on request"
+    used = "on request" if world.defaults.values.plain else "in every request"
     lines = [] if reranker is None else [f"reranked {used} by {reranker}"]
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])
 

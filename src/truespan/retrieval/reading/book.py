@@ -198,7 +198,7 @@ class ReaderRetrieval(BundleRequest):
         def shortlist_best(parts: list[Visible], count: int) -> Shortlist:
             if is_boilerplate is not None:
                 parts = drop_boilerplate(parts, is_boilerplate)
-            if world.defaults.values.merges_copies:
+            if not world.defaults.values.plain:
                 parts = merge_copies(parts)
             return shortlist(parts, count, settings.exclude_chunk_types_from_llm)
 
@@ -348,7 +348,7 @@ class ReaderRetrieval(BundleRequest):
         with self.pipeline.deps.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, query)
         weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
-        refines = attempt.world.defaults.values.refines
+        refines = not attempt.world.defaults.values.plain
         return FusedBookSearch(
             deps=deps,
             scope=scope,

@@ -168,7 +168,7 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
     summary += _name_notes(bundle)
-    tables = bundle.metadata.defaults.values.renders_tables
+    tables = not bundle.metadata.defaults.values.plain
     warnings = bundle.metadata.warnings
     # Said first, so that a model that reads the passages knows it.
     far = [notice for notice in warnings if notice == NOTHING_CLOSE]
@@ -192,7 +192,7 @@ def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
-    tables = bundle.metadata.defaults.values.renders_tables
+    tables = not bundle.metadata.defaults.values.plain
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
@@ -202,7 +202,7 @@ def _render_search(_: World, result: SearchResult) -> list[str]:
     summary = f"{found}. Searched {_chunks(funnel.in_scope)}: {funnel.fetched} fetched at or above "
     summary += f"a similarity of {result.floor:g}, {funnel.verified} verified, "
     summary += f"{funnel.returned} shown."
-    tables = result.defaults.values.renders_tables
+    tables = not result.defaults.values.plain
     return _with_summary(passages, summary, result.warnings, tables=tables)
 
 
