@@ -182,7 +182,9 @@ class Agreement:
         warnings.filterwarnings("ignore", _QUIETLY, UserWarning)
         self.edge = EdgeIndex(folder / "index", reserve=0, idle_seconds=60)
         self.local = QdrantServerIndex(
-            ServerOptions("http://127.0.0.1:6333"), ManualClock(), client=QdrantClient(":memory:")
+            ServerOptions(url="http://127.0.0.1:6333"),
+            ManualClock(),
+            client=QdrantClient(":memory:"),
         )
         self.real = {
             name: QdrantServerIndex(options, SystemClock()) for name, options in servers.items()

@@ -38,8 +38,8 @@ from truespan.extensions.server.http.operation import Operation
 from truespan.extensions.server.http.routes import OPERATIONS, ROUTES
 from truespan.settings.catalogue import (
     MAX_NUMBER,
-    TYPES,
     Settings,
+    all_types,
     choices,
     constraints,
     descriptions,
@@ -211,7 +211,7 @@ OF_CONTRACT = (
 
 def render_settings(of_contract: bool = False) -> Iterator[str]:
     meanings, defaults = descriptions(), Settings()
-    for name in (each for each in TYPES if each.startswith(OF_CONTRACT) is of_contract):
+    for name in (each for each in all_types() if each.startswith(OF_CONTRACT) is of_contract):
         value = defaults.value_of(name)
         text = str(value).lower() if isinstance(value, bool) else value
         shown = name if text in ("", None) else f"{name}={text}"

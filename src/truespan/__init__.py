@@ -171,9 +171,9 @@ def download_model(name: str) -> Path:
     Raises:
         ModelUnavailable: The extra is not installed, or the hub does not give the model.
     """
-    from truespan.extensions.models.sentence_transformers import download_model as download
+    from truespan.tables import member
 
-    return download(name)
+    return member("truespan.download_model", "models")(name)
 
 
 def prepare_store(path: str | Path) -> tuple[int, int]:

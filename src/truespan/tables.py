@@ -99,6 +99,27 @@ class Commands(NamedTuple):
     names: tuple[str, ...]
 
 
+class EmbeddingProvider(NamedTuple):
+    """A provider of embeddings: a server, or a model on this machine."""
+
+    make: str
+    """Path of the function that makes its embedder from a `truespan.providers.context.ModelContext`."""
+    settings: str = ""
+    """Path of the class of its settings; their section has the name of the provider."""
+
+
+class RerankerKind(NamedTuple):
+    """A kind of reranker."""
+
+    make: str
+    """Path of the function that makes the reranker from a `ModelContext` and the maximum time of a
+    request in seconds."""
+    settings: tuple[str, ...]
+    """Settings of the section `rerank` that it uses, besides the limits; it needs the first."""
+    check: str = ""
+    """Path of a function that raises if these settings, its arguments, contradict each other."""
+
+
 class Tables:
     """The rows that extensions added."""
 
@@ -109,6 +130,10 @@ class Tables:
         self.answer_checks: dict[str, str] = {}
         """Checks of a model's reply by name: the path of a function that takes a `CheckedReply` and
         returns a `CheckResult`; see `truespan.answers.checks`."""
+        self.embedders: dict[str, EmbeddingProvider] = {}
+        """Providers by the value of `embedding_provider`; "local" is the bundled model on a GPU."""
+        self.rerankers: dict[str, RerankerKind] = {}
+        """Rerankers by the value of `rerank_kind`."""
         self.gates: dict[str, str] = {}
         """Checks of a generation before its promotion, by the argument that they need: the path of
         a function that takes the access to the world and a `Candidate`, and returns a `Verdict`, or

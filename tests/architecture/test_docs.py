@@ -51,8 +51,8 @@ from truespan.settings import read_settings
 from truespan.settings.catalogue import (
     MAX_NUMBER,
     SHARED_NAMES,
-    TYPES,
     Settings,
+    all_types,
     base_type,
     choices,
     constraints,
@@ -147,7 +147,7 @@ def test_settings_page_spells_every_table_of_the_file() -> None:
 
 
 def test_each_variable_sets_its_setting(tmp_path: Path) -> None:
-    for name in TYPES:
+    for name in all_types():
         own = f"TRUESPAN_{name.upper()}"
         for spelled in (own, name.upper()) if name.upper() in SHARED_NAMES else (own,):
             for value, expected in values_for(name):

@@ -12,7 +12,8 @@ import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows
 from truespan.ingest.embed import OnTokenLimit
 from truespan.maintenance.delete import Receipt
-from truespan.settings.tables import EMBEDDING_FIELDS
+from truespan.settings.catalogue import choices
+from truespan.settings.tables import embedding_fields
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -45,7 +46,7 @@ def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None
     rows = table_rows(sections_of(DOCS / "settings.md")["Additional embedding models"])
 
     assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
-        provider: set(members) for provider, members in EMBEDDING_FIELDS.items()
+        provider: set(embedding_fields(provider)) for provider in choices("embedding_provider")
     }
 
 

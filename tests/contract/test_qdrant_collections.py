@@ -167,7 +167,7 @@ def test_prepare_waits_for_replicas_of_a_collection(server):
             server.fault = None
 
     clock.sleep = sleep
-    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    index = QdrantServerIndex(ServerOptions(url=server.url), clock)
     message = "Service internal error: 0 of 0 read operations failed"
     reply = Answer(500, {"status": {"error": message}, "time": 0.0})
     server.fault = lambda asked: reply if asked.path.endswith("/points/count") else None
@@ -240,7 +240,7 @@ def test_erasing_rewrites_segments_and_restores_settings(index, server):
 def test_erasing_goes_on_after_the_server_was_restarted(server):
     clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
-    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    index = QdrantServerIndex(ServerOptions(url=server.url), clock)
     scope = prepared(index)
     changed = server.changed[f"truespan_{COSINE.id}"]
     server.status = "yellow"
@@ -263,7 +263,7 @@ def test_erasing_goes_on_after_the_server_was_restarted(server):
 def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
     clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
-    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    index = QdrantServerIndex(ServerOptions(url=server.url), clock)
     scope = prepared(index)
     changed = server.changed[f"truespan_{COSINE.id}"]
 
@@ -289,7 +289,7 @@ def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
     with QdrantLoopback() as server:
         server.status = stuck
         for deletion in range(8):
-            index = QdrantServerIndex(ServerOptions(server.url), clock)
+            index = QdrantServerIndex(ServerOptions(url=server.url), clock)
             scope = prepared(index)
             server.fault = (lambda _: Raw()) if deletion in (2, 4) else None
             with pytest.raises(IndexUnavailable):
@@ -297,7 +297,7 @@ def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
             server.fault = None
             index.close()
         server.status = "green"
-        index = QdrantServerIndex(ServerOptions(server.url), clock)
+        index = QdrantServerIndex(ServerOptions(url=server.url), clock)
         index.erase(prepared(index).profile)
         index.close()
         settings = [one.optimizers_config for one in server.changed[f"truespan_{COSINE.id}"]]
@@ -309,7 +309,7 @@ def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
 
 
 def test_erasing_does_not_wait_for_a_collection_that_failed(server) -> None:
-    index = QdrantServerIndex(ServerOptions(server.url), clock := ManualClock())
+    index = QdrantServerIndex(ServerOptions(url=server.url), clock := ManualClock())
     scope = prepared(index)
     server.status = "red"
 

@@ -44,7 +44,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 def index_at(url: str, clock: Clock | None = None, **choices: Any) -> QdrantServerIndex:
     """Return an index with a long timeout, for a busy machine."""
     options = {"timeout_seconds": 60, "key": Secret(KEY), **choices}
-    return QdrantServerIndex(ServerOptions(url, **options), clock or SystemClock())
+    return QdrantServerIndex(ServerOptions(url=url, **options), clock or SystemClock())
 
 
 class TickingClock(SystemClock):

@@ -35,7 +35,7 @@ REAL = os.environ.get("QDRANT_URL", "")
 
 @pytest.fixture(scope="module")
 def in_memory() -> Iterator[QdrantServerIndex]:
-    options = ServerOptions("http://127.0.0.1:6333")
+    options = ServerOptions(url="http://127.0.0.1:6333")
     index = QdrantServerIndex(options, ManualClock(), client=QdrantClient(":memory:"))
     yield index
     index.close()
@@ -44,7 +44,7 @@ def in_memory() -> Iterator[QdrantServerIndex]:
 @pytest.fixture(scope="module")
 def over_rest() -> Iterator[QdrantServerIndex]:
     with QdrantLoopback() as server:
-        index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        index = QdrantServerIndex(ServerOptions(url=server.url), SystemClock())
         yield index
         index.close()
 
@@ -52,7 +52,7 @@ def over_rest() -> Iterator[QdrantServerIndex]:
 @pytest.fixture(scope="module")
 def on_a_server() -> Iterator[QdrantServerIndex]:
     prefix, key = f"test_{uuid4().hex[:8]}_", Secret(os.environ.get("QDRANT_API_KEY", ""))
-    options = ServerOptions(REAL, key, prefix=prefix)
+    options = ServerOptions(url=REAL, key=key, prefix=prefix)
     index = QdrantServerIndex(options, SystemClock())
     yield index
     for profile in index.collections():

@@ -40,7 +40,7 @@ def filled(*servers: QdrantLoopback) -> Scope:
     """Write the same points to all nodes, like a cluster."""
     scope = new_scope()
     for server in servers:
-        index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        index = QdrantServerIndex(ServerOptions(url=server.url), SystemClock())
         index.prepare(scope)
         index.upsert(scope, [point(scope, 1, leaning(0.5))])
         index.close()
@@ -51,7 +51,7 @@ def filled(*servers: QdrantLoopback) -> Scope:
 def index_at(
     *urls: str, clock: Clock | None = None, seconds: int = 30
 ) -> Iterator[QdrantServerIndex]:
-    options = ServerOptions(", ".join(urls), timeout_seconds=seconds)
+    options = ServerOptions(url=", ".join(urls), timeout_seconds=seconds)
     index = QdrantServerIndex(options, clock or SystemClock())
     yield index
     index.close()

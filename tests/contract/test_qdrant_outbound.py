@@ -38,7 +38,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 def index_at(url: str, **choices: Any) -> QdrantServerIndex:
     options = {"timeout_seconds": 60, "key": Secret(KEY), **choices}
-    return QdrantServerIndex(ServerOptions(url, **options), SystemClock())
+    return QdrantServerIndex(ServerOptions(url=url, **options), SystemClock())
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_certificates_that_cannot_be_read_are_a_wrong_setting(tmp_path):
 
     for path in (tmp_path / "absent.pem", tmp_path / "none.pem"):
         with pytest.raises(InvalidConfiguration, match="qdrant_ca_file"):
-            index_at("https://127.0.0.1:6333", ca_file=path).collections()
+            index_at("https://127.0.0.1:6333", ca_file=str(path)).collections()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def encrypted(certificate: Path) -> Iterator[QdrantLoopback]:
 
 
 def test_a_certificate_that_the_settings_name_is_trusted(encrypted, certificate):
-    index = index_at(encrypted.url, ca_file=Path(f"{certificate}.crt"))
+    index = index_at(encrypted.url, ca_file=f"{certificate}.crt")
 
     assert index.collections() == []
     index.close()
@@ -205,7 +205,7 @@ def test_plain_request_to_a_tls_port_names_the_scheme(encrypted):
 
 def test_certificate_of_another_host_is_a_wrong_setting(encrypted, certificate):
     url = encrypted.url.replace("127.0.0.1", "localhost")
-    index = index_at(url, ca_file=Path(f"{certificate}.crt"))
+    index = index_at(url, ca_file=f"{certificate}.crt")
 
     with pytest.raises(InvalidConfiguration, match=r"localhost:[0-9]+ is for another host"):
         index.collections()

@@ -45,7 +45,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 
 def opened_once(server: QdrantLoopback, **choices: Any) -> list[QdrantServerIndex]:
-    return [QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())]
+    return [QdrantServerIndex(ServerOptions(url=server.url, **choices), SystemClock())]
 
 
 def prepared(index: QdrantServerIndex, scope: Scope | None = None) -> Scope:
@@ -311,7 +311,7 @@ def test_key_is_sent_with_each_request_and_never_shown(server):
     index.close()
 
     assert {one.headers.get("api-key") for one in server.asked} == {KEY}
-    assert KEY not in repr(ServerOptions(server.url, Secret(KEY)))
+    assert KEY not in repr(ServerOptions(url=server.url, key=Secret(KEY)))
 
 
 @proves("errors.no-secrets")

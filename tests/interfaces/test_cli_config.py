@@ -12,7 +12,7 @@ import pytest
 from tests.promises import proves
 from truespan.cli import run
 from truespan.settings import explain_settings, read_settings
-from truespan.settings.catalogue import SHARED_NAMES, TYPES, descriptions
+from truespan.settings.catalogue import SHARED_NAMES, all_types, descriptions
 from truespan.settings.tables import USUAL_VARIABLES, mask_password
 
 
@@ -53,7 +53,7 @@ def test_every_setting_is_shown_with_its_source(
 
     settings, keys = shown(folder, capsys)
 
-    assert set(settings) == set(TYPES)
+    assert set(settings) == set(all_types())
     places = {
         name: (entry["value"], entry["source"], entry["place"], entry["overridden"])
         for name, entry in shown(folder, capsys, "--changed")[0].items()
@@ -125,7 +125,7 @@ def test_mistakes_name_file_line_and_closest_setting(
 def test_written_settings_file_changes_no_setting(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert set(descriptions()) >= set(TYPES)
+    assert set(descriptions()) >= set(all_types())
 
     assert run(["config", "--write", "-L", str(folder)]) == 0
 

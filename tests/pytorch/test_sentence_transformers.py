@@ -25,6 +25,7 @@ from truespan.errors import (
 from truespan.extensions.models import sentence_transformers, torch_devices
 from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
+    SentenceTransformersSettings,
     TorchFolder,
     TorchReranker,
 )
@@ -37,7 +38,6 @@ from truespan.extensions.models.torch_devices import (
     import_torch,
 )
 from truespan.protocols import Embedder, find_state_embedder
-from truespan.settings.catalogue import SentenceTransformersSettings
 from truespan.types.vectors import cosine
 
 pytestmark = pytest.mark.torch

@@ -33,8 +33,8 @@ GAPS = (4.8, 4.9, 5.0, 5.1, 5.2)
 def options() -> Iterator[ServerOptions]:
     """Options with a prefix of their own; its collections are removed at the end."""
     made = ServerOptions(
-        address("QDRANT_URL"),
-        Secret(os.environ.get("QDRANT_API_KEY", "")),
+        url=address("QDRANT_URL"),
+        key=Secret(os.environ.get("QDRANT_API_KEY", "")),
         prefix=f"test_{uuid4().hex[:8]}_",
         timeout_seconds=30,
     )

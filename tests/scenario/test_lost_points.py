@@ -316,7 +316,7 @@ def edge_index(folder: Path) -> Iterator[VectorIndex]:
 def server_index(folder: Path) -> Iterator[VectorIndex]:
     del folder
     with QdrantLoopback() as server:
-        index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        index = QdrantServerIndex(ServerOptions(url=server.url), SystemClock())
         yield index
         index.close()
 

@@ -37,7 +37,7 @@ def test_a_world_is_built_with_a_model_from_a_folder_and_locked_to_it(tmp_path: 
         checks = {check.name: check for check in opened._components.check_environment()}
     assert "moon" in first.text
     assert checks["embedding model"].verdict is Verdict.OK
-    assert "mine from its folder" in checks["embedding model"].says
+    assert "mine, sha256:" in checks["embedding model"].says
 
     (folder / "model.onnx").write_bytes(attention_network(table(7)))
     with open_library(library) as opened, pytest.raises(ProfileMismatch):

@@ -77,7 +77,7 @@ def test_every_qdrant_setting_reaches_the_adapter(tmp_path: Path) -> None:
     )
 
     assert chosen.url == "http://127.0.0.1:1"
-    assert (chosen.timeout_seconds, chosen.ca_file) == (3, tmp_path / "ca.pem")
+    assert (chosen.timeout_seconds, chosen.ca_file) == (3, str(tmp_path / "ca.pem"))
     assert (chosen.prefix, chosen.shards, chosen.replicas) == ("mine-", 6, 3)
     assert (chosen.write_factor, chosen.read_consistency) == (2, "quorum")
     assert (chosen.write_ordering, chosen.approximate) == ("strong", {WORLD})

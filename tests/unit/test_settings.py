@@ -10,7 +10,7 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.settings import default_library, read_settings
-from truespan.settings.catalogue import TYPES, Settings, base_type
+from truespan.settings.catalogue import Settings, all_types, base_type
 from truespan.settings.tables import convert_setting
 from truespan.wiring import open_library
 
@@ -177,7 +177,7 @@ def test_default_library_is_in_the_data_folder_unless_named() -> None:
     assert default_library({"XDG_DATA_HOME": "/data"}) == Path("/data/truespan")
 
 
-NUMBERS = [name for name in TYPES if base_type(name) in (int, float)]
+NUMBERS = [name for name in all_types() if base_type(name) in (int, float)]
 
 
 @each_row("value", ["abc", "nan", "inf", "0,5", "1_0", " ", "true", "1e400", "--1"])

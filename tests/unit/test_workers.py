@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
+from truespan.cli.terminal import stop_on_signals
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -31,7 +32,6 @@ from truespan.errors import (
     StoreOutdated,
 )
 from truespan.extensions.cluster import queue
-from truespan.extensions.server.serve_command import stop_on_signals
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState
 from truespan.types.scope import OWNER, Verb

@@ -142,6 +142,11 @@ class LocalEmbedder(OnnxEmbedder):
         super().__init__(model, threads=threads)
         self._local = model
 
+    def check_files(self) -> str:
+        for file in (NETWORK_FILE, TOKENIZER_FILE):
+            self._local.read(file)
+        return f"files match their digests, {self._local.revision[:19]}"
+
     @cached_property
     def _projection(self) -> Projection:
         return self._local.projection

@@ -18,6 +18,7 @@ import msgspec
 from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
 from truespan.protocols import TokenCounter
 from truespan.providers.chat import HttpChat, Messages, ReplyEvent
+from truespan.providers.context import ModelContext
 from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
@@ -89,6 +90,10 @@ class _Embedded(msgspec.Struct):
 
 class _NotFinite(Exception):
     """A failure of Ollama to send numbers that are not finite."""
+
+
+def make_embedder(context: ModelContext) -> OllamaEmbedder:
+    return OllamaEmbedder(context.http_options("ollama"), counter=context.counter)
 
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.

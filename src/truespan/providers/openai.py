@@ -18,6 +18,7 @@ import msgspec
 from truespan.errors import ProfileMismatch, ProviderBadReply
 from truespan.protocols import Clock, TokenCounter
 from truespan.providers.chat import ChatDialect, HttpChat, Messages, ReplyEvent
+from truespan.providers.context import ModelContext
 from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
@@ -52,6 +53,16 @@ class _Entry(msgspec.Struct):
 class _Embedded(msgspec.Struct):
     data: list[_Entry]
     model: str = ""
+
+
+def make_embedder(context: ModelContext) -> OpenAiEmbedder:
+    options = context.settings.openai
+    return OpenAiEmbedder(
+        context.http_options("openai"),
+        keys=context.key_ring("openai", keyless=options.keyless),
+        counter=context.counter,
+        input_limit=options.input_limit or None,
+    )
 
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.

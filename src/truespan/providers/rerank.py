@@ -19,6 +19,7 @@ import msgspec
 from truespan import errors
 from truespan.core.cancel import current_cancel_token
 from truespan.protocols import Clock
+from truespan.providers.context import ModelContext
 from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.limits import sending_query
@@ -44,6 +45,8 @@ _PATHS: dict[Shape, str] = {
 }
 """Default path of each protocol, if the URL has no path."""
 _NEED_MODEL = ("jina", "cohere")
+_REQUESTS = 4
+"""Concurrent requests of a process to the rerank server."""
 _TEI_TEXTS = 32
 """Maximum number of texts of a request to TEI with its default settings."""
 _REPLY_BYTES = 8 << 20
@@ -62,14 +65,14 @@ class RerankServer(NamedTuple):
         return f"{self.shape}/{self.model}" if self.model else self.shape
 
 
-def find_server(url: str, shape: Shape | None, model: str) -> RerankServer:
+def find_server(url: str, shape: Shape | Literal[""] | None, model: str) -> RerankServer:
     """Return the endpoint of a rerank server; without a `shape`, the path of the URL decides.
 
     Raises:
         InvalidConfiguration: the URL is invalid, its path has no known protocol, or a model is
         missing.
     """
-    target = read_target(url)
+    target, model = read_target(url), model.strip()
     found = shape or _shape_of(target.path)
     if found is None:
         raise errors.InvalidConfiguration(
@@ -105,6 +108,19 @@ class _Results(msgspec.Struct):
 class _TeiScored(msgspec.Struct):
     index: int
     score: float
+
+
+def make_http_reranker(context: ModelContext, seconds: float) -> HttpReranker:
+    options = context.settings.rerank
+    # A local server seldom needs a key, so it gets one only if one is configured for it.
+    keyless = not any(key.provider == "rerank" for key in context.settings.keys)
+    return HttpReranker(
+        find_server(options.url, options.shape, options.model),
+        keys=context.key_ring("rerank", keyless=keyless),
+        clock=context.clock,
+        seconds=seconds,
+        in_flight=_REQUESTS,
+    )
 
 
 class HttpReranker:
@@ -184,6 +200,15 @@ class HttpReranker:
 _USUAL_TOKENS = 512
 _MAX_TOKENS = 8192
 _MAX_THREADS = 8
+
+
+def make_onnx_reranker(context: ModelContext, seconds: float) -> OnnxReranker:
+    return OnnxReranker(
+        context.folder / context.settings.rerank.model.strip(),
+        threads=context.threads,
+        clock=context.clock,
+        seconds=seconds,
+    )
 
 
 # Shared by threads: the model is loaded under a lock; network and tokenizer are then only read, and

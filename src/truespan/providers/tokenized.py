@@ -121,6 +121,10 @@ class TokenizedEmbedder(ABC):
         output = self._embed_one(found, states=True)
         return output.vector, query_states(output.of_tokens(found), self._projection)
 
+    def check_files(self) -> str:
+        """Check the files of the model, and return what they are."""
+        return f"{self.profile.model}, {self.profile.revision[:19]}"
+
     def count_query(self, text: str) -> int:
         """Return the number of tokens of a query, including its prefix."""
         [found] = self._encode(self._model.prefixes.query, [text])

@@ -20,8 +20,8 @@ from truespan.settings import tables
 from truespan.settings.catalogue import (
     SECRETS,
     SHARED_NAMES,
-    TYPES,
     Settings,
+    all_types,
     choices,
     descriptions,
 )
@@ -74,7 +74,7 @@ def explain_settings(
     """
     settings, given = _read(folder, variables)
     defaults, explained = Settings(), list[SettingValue]()
-    for name in TYPES:
+    for name in all_types():
         value, default = settings.value_of(name), defaults.value_of(name)
         if name in SECRETS:
             value = mask_password(value)
@@ -191,7 +191,7 @@ def settings_file() -> str:
         "# 'truespan config' shows every setting, its value and where it comes from.",
         "",
     ]
-    for name in TYPES:
+    for name in all_types():
         default = Settings().value_of(name)
         lines.append(f"# {meanings[name]}")
         if allowed := [choice for choice in choices(name) if choice]:

@@ -9,11 +9,12 @@ import typing
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from truespan.tables import import_member, tables
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.audience import AudienceRule
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
@@ -35,6 +36,14 @@ EndpointUrl: TypeAlias = Annotated[str, Meta(title="url with query or blank")]
 OptionalUrls: TypeAlias = Annotated[str, Meta(title="urls or blank")]
 CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 """A list in a settings file, or a text with commas."""
+
+
+ENGINE_CHOICES = {
+    "embedders": ("local", "onnx", "ollama", "openai"),
+    "rerankers": ("", "http", "onnx"),
+}
+"""Values of settings that extensions add to: those of the engine, by the name of the table."""
+Section = TypeVar("Section", bound=Struct)
 
 
 class StoreSettings(Struct, frozen=True):
@@ -140,15 +149,7 @@ class SanitizeSettings(Struct, frozen=True):
 class EmbeddingSettings(Struct, frozen=True):
     """The embedding provider and its requests."""
 
-    provider: Literal[
-        "local",
-        "multilingual",
-        "onnx",
-        "sentence-transformers",
-        "ollama",
-        "openai",
-        "google",
-    ] = "local"
+    provider: Annotated[str, Meta(title="embedders")] = "local"
     """The embedding provider."""
     threads: Count = 0
     """Threads of a model on this machine; 0 for one per core."""
@@ -194,25 +195,6 @@ class LocalSettings(Struct, frozen=True):
     """Devices of the bundled model with PyTorch: auto, cuda, mps, cpu; blank without PyTorch."""
 
 
-class SentenceTransformersSettings(Struct, frozen=True):
-    """An embedding model of the package sentence-transformers."""
-
-    model: str = ""
-    """Folder of a model, relative to the library, or a name in the cache of models."""
-    device: CommaSeparated = "auto"
-    """Devices of the model: auto, cpu, mps, cuda, or several such as cuda:0, cuda:1."""
-    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
-    """Precision of the weights; auto for float16, or bfloat16 if the model is stored so."""
-    batch_tokens: Positive = 131_072
-    """Maximum number of tokens in a run."""
-    query_prefix: str | None = None
-    """Text before each query; not set for the prefix of the model's files or of its family."""
-    document_prefix: str | None = None
-    """Text before each text of a document; not set as for sentence_transformers_query_prefix."""
-    max_length: Count = 0
-    """Maximum number of tokens of a text, special tokens included; 0 for the model's maximum."""
-
-
 class OllamaSettings(Struct, frozen=True):
     """The embedding model of Ollama."""
 
@@ -239,21 +221,10 @@ class OpenAiSettings(Struct, frozen=True):
     """Whether the server needs no key."""
 
 
-class GoogleSettings(Struct, frozen=True):
-    """The embedding model of Google AI Studio."""
-
-    base_url: Url = "https://generativelanguage.googleapis.com"
-    """URL of Google AI Studio."""
-    model: Name = "gemini-embedding-001"
-    """Embedding model of Google."""
-    dimensions: Count = 0
-    """Dimensions to which Google shortens vectors; 0 for the model's own."""
-
-
 class RerankSettings(Struct, frozen=True):
     """The reranker."""
 
-    kind: Literal["", "http", "onnx", "sentence-transformers"] = ""
+    kind: Annotated[str, Meta(title="rerankers")] = ""
     """Reranker of results: a server or a model on this machine; blank for none."""
     url: OptionalUrl = ""
     """URL of the rerank server's endpoint."""
@@ -454,10 +425,8 @@ class Settings(Struct, frozen=True):
     """Folder with model_quantized.onnx and tokenizer.json, instead of the bundled model."""
     local: LocalSettings = LocalSettings()
     onnx: OnnxSettings = OnnxSettings()
-    sentence_transformers: SentenceTransformersSettings = SentenceTransformersSettings()
     ollama: OllamaSettings = OllamaSettings()
     openai: OpenAiSettings = OpenAiSettings()
-    google: GoogleSettings = GoogleSettings()
 
     world_defaults: Literal["recommended", "contract"] = "recommended"
     """Defaults of new worlds."""
@@ -494,6 +463,8 @@ class Settings(Struct, frozen=True):
     """Rules `[[audience]]` for documents without a declared audience; the first that applies."""
     embeddings: Mapping[str, "Settings"] = field(default_factory=dict)
     """Settings with the embedding model of each table `[embedding.NAME]`, by name."""
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """Given settings of extensions by their full names; see `section`."""
     written: frozenset[str] = frozenset()
     """Full names of the settings that the operator gave, with any value."""
 
@@ -508,14 +479,25 @@ class Settings(Struct, frozen=True):
 
     def value_of(self, name: str) -> Any:
         """Return the value of the setting with this full name."""
-        return reduce(getattr, _PATHS[name], self)
+        if name in _PATHS:
+            return reduce(getattr, _PATHS[name], self)
+        [(section, kind)] = (
+            each for each in extension_sections().items() if name.startswith(f"{each[0]}_")
+        )
+        return getattr(self.section(section, kind), name.removeprefix(f"{section}_"))
+
+    def section(self, name: str, kind: type[Section]) -> Section:
+        """Return a section of an extension, whose settings have the class `kind`."""
+        given, prefix = self.extensions.items(), f"{name}_"
+        return kind(**{n.removeprefix(prefix): v for n, v in given if n.startswith(prefix)})
 
     def with_values(self, values: Mapping[str, Any]) -> "Settings":
         """Return these settings with other values, given by full names."""
-        return _with_values(self, values)
+        extra = {name: value for name, value in values.items() if name not in TYPES}
+        return replace(_with_values(self, values), extensions={**self.extensions, **extra})
 
 
-_TABLES = ("audiences", "auth_rules", "keys", "chunkings", "embeddings", "written")
+_TABLES = ("audiences", "auth_rules", "keys", "chunkings", "embeddings", "extensions", "written")
 
 
 def _walk(section: type[Struct], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -543,23 +525,45 @@ def _with_values(section: Any, values: Mapping[str, Any], prefix: str = "") -> A
 
 _PATHS = {"_".join(path): path for path in _walk(Settings)}
 TYPES = {name: _type_at(path) for name, path in _PATHS.items()}
-"""The type of each setting, by its full name."""
+"""The type of each setting of the engine, by its full name."""
 SECTIONS = frozenset(
     "_".join(path[:end]) for path in _PATHS.values() for end in range(1, len(path))
 )
 """Names of the sections, such as `chat` and `chat_fallback`; each may be a table of the file."""
 
 
+def extension_sections() -> dict[str, type[Struct]]:
+    """Return the classes of the settings of extensions, by the names of their sections."""
+    rows = tables().embedders.items()
+    return {n.replace("-", "_"): import_member(row.settings) for n, row in rows if row.settings}
+
+
+def all_types() -> dict[str, Any]:
+    """Return the type of each setting by its full name, those of extensions included."""
+    return TYPES | {
+        f"{section}_{member}": kind
+        for section, fields in extension_sections().items()
+        for member, kind in typing.get_type_hints(fields, include_extras=True).items()
+    }
+
+
+def type_of(name: str) -> Any:
+    """Return the type of a setting; None if there is no such setting."""
+    return TYPES.get(name) or all_types().get(name)
+
+
 def descriptions() -> dict[str, str]:
-    """Return the description of each setting by its full name: the text below it in this module."""
+    """Return the description of each setting by its full name: the text below it in its module."""
     import ast
     import inspect
     import sys
 
-    tree = ast.parse(inspect.getsource(sys.modules[__name__]))
+    sections = extension_sections()
+    modules = {__name__, *(kind.__module__ for kind in sections.values())}
     texts = {
         (section.name, entry.target.id): text.value.value
-        for section in tree.body
+        for module in modules
+        for section in ast.parse(inspect.getsource(sys.modules[module])).body
         if isinstance(section, ast.ClassDef)
         for entry, text in pairwise(section.body)
         if isinstance(entry, ast.AnnAssign)
@@ -569,6 +573,10 @@ def descriptions() -> dict[str, str]:
     }
     return {
         name: str(texts[_type_at(path[:-1]).__name__, path[-1]]) for name, path in _PATHS.items()
+    } | {
+        f"{section}_{member}": str(texts[kind.__name__, member])
+        for section, kind in sections.items()
+        for member in kind.__struct_fields__
     }
 
 
@@ -579,7 +587,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 def base_type(name: str) -> type:
     """Return the plain type of a setting: bool, int, float or str."""
-    kind = TYPES[name]
+    kind = type_of(name)
     if typing.get_origin(kind) is Literal:
         return str
     if type(None) in typing.get_args(kind):
@@ -589,15 +597,20 @@ def base_type(name: str) -> type:
 
 def constraints(name: str) -> Meta:
     """Return the bounds of a setting; empty if it has none."""
-    for kind in (TYPES[name], *typing.get_args(TYPES[name])):
+    own = type_of(name)
+    for kind in (own, *typing.get_args(own)):
         for entry in getattr(kind, "__metadata__", ()):
             return entry
     return Meta()
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Return the allowed values of a setting that has a fixed list of them; otherwise none."""
-    return typing.get_args(TYPES[name]) if typing.get_origin(TYPES[name]) is Literal else ()
+    """Return the allowed values of a setting that has a list of them; otherwise none."""
+    table = constraints(name).title or ""
+    if table in ENGINE_CHOICES:
+        return tuple(dict.fromkeys((*ENGINE_CHOICES[table], *getattr(tables(), table))))
+    own = type_of(name)
+    return typing.get_args(own) if typing.get_origin(own) is Literal else ()
 
 
 SECRETS = frozenset({"store_url", "store_owner_url"})

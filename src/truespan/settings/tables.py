@@ -20,35 +20,28 @@ from urllib.parse import urlsplit
 import msgspec
 
 from truespan.core.strict_json import parse_number, parse_whole_number
-from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
+from truespan.errors import ExtensionMissing, InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings.catalogue import (
+    ENGINE_CHOICES,
     MAX_NUMBER,
     SECRETS,
     SECTIONS,
     TYPES,
     EmbeddingSettings,
-    Settings,
+    all_types,
     base_type,
     choices,
     constraints,
+    extension_sections,
+    type_of,
 )
+from truespan.tables import tables as installed
 from truespan.types.audience import AudienceRule, check_audience
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.scope import AUDIENCE_VERBS, UNLIMITED, Unlimited, Verb
 from truespan.types.token import AccessRule, ProviderKey, Secret, check_template
 
 CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
-EMBEDDING_FIELDS = {
-    "local": {"model_folder": "model_folder", "device": "local_device"},
-    "multilingual": {},
-    **{
-        section.replace("_", "-"): {
-            name: f"{section}_{name}" for name in getattr(Settings(), section).__struct_fields__
-        }
-        for section in (*("onnx", "sentence_transformers", "ollama", "openai", "google"),)
-    },
-}
-"""The members of an embedding table for each provider, and the setting that each replaces."""
 KEY_FIELDS = ("provider", "name", "env", "file", "enabled", "models")
 USUAL_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
@@ -57,6 +50,9 @@ USUAL_VARIABLES = {
     "rerank": ("RERANK_API_KEY",),
     "signing": ("RECEIPT_SIGNING_KEY",),
 }
+"""Usual environment variables of keys, by provider."""
+_MODELS = ("multilingual", "sentence-transformers", "google")
+"""Providers of the extension `models`."""
 OWN_PREFIX = "TRUESPAN_"
 _MAX_KEY_LENGTH = 4096
 _HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
@@ -88,7 +84,9 @@ def read_sections(
         full_name = own_path.replace(".", "_")
         if own_path == "embedding" and isinstance(value, dict):
             yield from read_model(own_path, _without_tables(value), lines)
-        elif isinstance(value, dict) and full_name in SECTIONS:
+        elif isinstance(value, dict) and (
+            full_name in SECTIONS or full_name in extension_sections()
+        ):
             yield from read_sections(value, lines, own_path)
         else:
             yield full_name, own_path, value
@@ -149,18 +147,24 @@ def read_model(
     if {"kind", "provider"} <= set(table):
         raise InvalidConfiguration(f"[{path}] has both kind and provider.", advice="Remove one.")
     spelled = "kind" if "kind" in table else "provider"
-    provider = table.get(spelled)
     fields = {spelled: "embedding_provider"}
     if path == "embedding":
         members = EmbeddingSettings.__struct_fields__
         fields |= {name: f"embedding_{name}" for name in members if name != "provider"}
-    elif provider not in EMBEDDING_FIELDS:
-        known = ", ".join(EMBEDDING_FIELDS)
-        raise InvalidConfiguration(f"[{path}]: provider must be one of: {known}.")
-    fields |= EMBEDDING_FIELDS.get(str(provider), {})
+    if path != "embedding" or spelled in table:
+        provider = convert_setting("embedding_provider", table.get(spelled), f"[{path}]")
+        fields |= embedding_fields(provider)
     require_fields(f"[{path}]", table, tuple(fields), lines)
     for name, value in table.items():
         yield fields[name], f"{path}.{name}", value
+
+
+def embedding_fields(provider: str) -> dict[str, str]:
+    """Return the members of an embedding table, and the setting that each replaces."""
+    section = f"{provider.replace('-', '_')}_"
+    names = TYPES if provider in ENGINE_CHOICES["embedders"] else all_types()
+    fields = {name.removeprefix(section): name for name in names if name.startswith(section)}
+    return {"model_folder": "model_folder", **fields} if provider == "local" else fields
 
 
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:
@@ -196,8 +200,8 @@ def _read_key(number: int, table: Any, folder: Path, environment: Mapping[str, s
     where = f"Entry {number} of [[keys]]"
     table = require_fields(where, table, KEY_FIELDS)
     provider, name = table.get("provider"), table.get("name", f"key-{number}")
-    if provider not in USUAL_VARIABLES:
-        known = ", ".join(USUAL_VARIABLES)
+    if provider not in USUAL_VARIABLES and provider not in installed().embedders:
+        known = ", ".join((*USUAL_VARIABLES, *installed().embedders))
         raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
     models, enabled = table.get("models"), table.get("enabled", True)
     if not isinstance(name, str) or not name.strip() or not isinstance(enabled, bool):
@@ -252,19 +256,24 @@ _OLLAMA_URLS = ("ollama_base_url", "chat_ollama_base_url")
 
 def convert_setting(name: str, value: Any, source: str) -> Any:
     """Return the value of a setting in its own type; errors name the `source` of the value."""
-    if name not in TYPES:
-        advice = suggest_name(name, TYPES) or "'truespan config' lists every setting."
+    if type_of(name) is None:
+        _require_models(name, f"The setting {name!r}")
+        advice = suggest_name(name, all_types()) or "'truespan config' lists every setting."
         raise InvalidConfiguration(f"There is no setting {name!r} (in {source}).", advice=advice)
     kind, bounds = base_type(name), constraints(name)
     if name in _OLLAMA_URLS and isinstance(value, str) and value and "://" not in value:
         # As Ollama's own variable has it: 127.0.0.1:11434.
         value = f"http://{value}"
-    if value == "" and kind is float and type(None) in getattr(TYPES[name], "__args__", ()):
+    if value == "" and kind is float and type(None) in getattr(type_of(name), "__args__", ()):
         return None
     try:
-        plain = msgspec.convert(_parse(value, kind, bounds.title), TYPES[name], strict=True)
+        plain = msgspec.convert(_parse(value, kind, bounds.title), type_of(name), strict=True)
     except (msgspec.ValidationError, ValueError):
         raise _invalid(name, value, source) from None
+    engine = ENGINE_CHOICES.get(bounds.title or "")
+    if engine is not None and plain not in engine and plain not in choices(name):
+        _require_models(plain, f"{name} = {plain!r}")
+        raise _invalid(name, value, source)
     if isinstance(plain, float) and not math.isfinite(plain):
         raise _invalid(name, value, source)
     if bounds.title == "url" or (bounds.title in ("url or blank", _ENDPOINT, _URLS) and plain):
@@ -272,6 +281,14 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         if not all(_is_plain_url(url.strip(), bounds.title == _ENDPOINT) for url in urls):
             raise _invalid(name, value, source)
     return plain
+
+
+def _require_models(name: str, what: str) -> None:
+    """Raise ExtensionMissing for a provider, or a setting, of an extension not installed."""
+    for provider in _MODELS:
+        is_of = name == provider or name.startswith(f"{provider.replace('-', '_')}_")
+        if is_of and provider not in installed().embedders:
+            raise ExtensionMissing(what, "models")
 
 
 def suggest_name(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:

@@ -32,6 +32,8 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.providers import cohort
+from truespan.providers.context import ModelContext
+from truespan.providers.local import LocalModel
 from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.retrieval.query import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
-    from truespan.providers.local import LocalModel
     from truespan.store import Store
 
 
@@ -132,29 +133,29 @@ def open_library(
         raise InvalidConfiguration("The settings auth_* need auth_issuer.")
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
-    model = providers.local_model(settings)
+    model = _local_model(settings)
     wordpiece = defer(partial(_wordpiece, model))
+    context = ModelContext(
+        settings=settings,
+        folder=folder,
+        model=model,
+        clock=clock,
+        cooldowns=store,
+        counter=wordpiece,
+        paces=store if on_server else None,
+    )
     assets = defer(partial(_assets, folder, settings))
     pictures = _pictures(folder, settings)
     usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
-    paces = store if on_server else None
-    make_embedder = partial(
-        providers.make_embedder,
-        folder=folder,
-        wordpiece=wordpiece,
-        clock=clock,
-        cooldowns=store,
-        paces=paces,
-    )
     parser = defer(partial(make_parser, settings))
     workers = defer(partial(_workers, settings, parser, counter or wordpiece))
-    rerank = providers.rerank_options(folder, settings, clock, store, reranker)
+    rerank = providers.rerank_options(context, reranker)
 
     def check_environment() -> list[Check]:
         from truespan.wiring.environment import check_environment
 
-        return check_environment(folder, settings, store, index, model, clock, rerank)
+        return check_environment(context, store, index, rerank)
 
     models = chat if chat is not None else providers.chat_models(settings, clock, store)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
@@ -162,7 +163,7 @@ def open_library(
         Components(
             store=store,
             index=index,
-            embedder=embedder or make_embedder(settings, model),
+            embedder=embedder or providers.make_embedder(context),
             counter=counter or wordpiece,
             sources=defer(partial(_sources, settings)),
             parser=parser,
@@ -179,8 +180,8 @@ def open_library(
             fused_weight=settings.fused_weight,
             max_tokens=settings.retrieval_max_tokens,
             word_states=settings.word_states,
-            others=_other_embedders(settings, make_embedder, others),
-            default_model="" if embedder else _default_model(settings),
+            others=_other_embedders(context, others),
+            default_model="" if embedder else providers.configured_model(settings),
             chat=models,
             chat_servers=defer(
                 partial(_component, "chat_servers", "server", folder, clock, store, models)
@@ -242,16 +243,8 @@ def open_temporary(settings_folder: Path, folder: Path | None = None) -> Iterato
         yield stack.enter_context(open_library(made, create=True, settings=settings))
 
 
-def _default_model(settings: Settings) -> str:
-    """Return the name of the library's own model."""
-    provider = settings.embedding.provider
-    return "local-gpu" if provider == "local" and settings.local.device else provider
-
-
 def _other_embedders(
-    settings: Settings,
-    make_embedder: Callable[[Settings, LocalModel], Embedder],
-    given: Mapping[str, Embedder] | None,
+    context: ModelContext, given: Mapping[str, Embedder] | None
 ) -> dict[str, OtherEmbedder]:
     """Return further embedders: `given`, or the configured ones, created when first used."""
 
@@ -259,16 +252,20 @@ def _other_embedders(
         return OtherEmbedder(embedder.profile.provider, lambda: embedder)
 
     def deferred(chosen: Settings) -> OtherEmbedder:
-        make = cache(lambda: make_embedder(chosen, providers.local_model(chosen)))
-        return OtherEmbedder(chosen.embedding.provider, make)
+        own = replace(context, settings=chosen, model=_local_model(chosen))
+        return OtherEmbedder(
+            chosen.embedding.provider, cache(partial(providers.make_embedder, own))
+        )
 
     if given is not None:
         return {name: ready(embedder) for name, embedder in given.items()}
+    settings = context.settings
     built_in = {
         name: settings.with_values(values)
         for name, values in BUILT_IN_MODELS.items()
         # A GPU runs the bundled model only.
-        if name != _default_model(settings) and not (name == "local-gpu" and settings.model_folder)
+        if name != providers.configured_model(settings)
+        and not (name == "local-gpu" and settings.model_folder)
     }
     # A table of the same name replaces a built-in model.
     models = {**built_in, **settings.embeddings}
@@ -286,6 +283,11 @@ def _check_ocr(settings: Settings) -> None:
             'Text recognition (ocr = "auto") is not installed.',
             advice="Install Truespan with the extra 'ocr', or set ocr to off.",
         )
+
+
+def _local_model(settings: Settings) -> LocalModel:
+    """Return the configured local model; its files are read when it is first used."""
+    return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
 
 
 def _wordpiece(model: LocalModel) -> TokenCounter:

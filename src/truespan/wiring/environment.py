@@ -8,26 +8,22 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from truespan.errors import TruespanError
 from truespan.extensions.cluster.qdrant import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
-from truespan.protocols import Clock, VectorIndex
-from truespan.providers.local import NETWORK_FILE, LocalModel
-from truespan.providers.model_files import TOKENIZER_FILE
+from truespan.protocols import VectorIndex
+from truespan.providers.context import ModelContext
+from truespan.providers.tokenized import TokenizedEmbedder
 from truespan.retrieval.rerank import RerankOptions, check_scores
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
 from truespan.types.maintenance import Check, Verdict
-from truespan.wiring.providers import folder_embedder, sentence_embedder
-
-if TYPE_CHECKING:
-    from truespan.extensions.models.torch_embedder import TorchEmbedder
+from truespan.wiring.providers import make_embedder
 
 _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
@@ -36,22 +32,17 @@ _PACKAGES = (
 
 
 def check_environment(
-    folder: Path,
-    settings: Settings,
-    store: Store,
-    index: VectorIndex,
-    model: LocalModel,
-    clock: Clock,
-    rerank: RerankOptions | None = None,
+    context: ModelContext, store: Store, index: VectorIndex, rerank: RerankOptions | None = None
 ) -> list[Check]:
     """Return every check of a library's environment. No check contains a key or a text."""
+    settings, folder, now = context.settings, context.folder, context.clock.now()
     provider, keyless = settings.embedding.provider, settings.openai.keyless
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
-        *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=clock.now()),
+        *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=now),
         *store.soundness(),
         _check_index(settings, index),
-        _check_model(folder, settings, model),
+        _check_model(context),
         _check_keys(settings, provider, "embedding", keyless),
         _check_chat(settings),
         _check_reranker(rerank),
@@ -78,43 +69,16 @@ def _check_index(settings: Settings, index: VectorIndex) -> Check:
     return replace(found, verdict=Verdict.WARNING, says=says, remedy=remedy)
 
 
-def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
-    name, provider = "embedding model", settings.embedding.provider
+def _check_model(context: ModelContext) -> Check:
+    name = "embedding model"
     try:
-        if provider == "local" and settings.local.device:
-            from truespan.extensions.models.torch_local import LocalTorchEmbedder
-
-            return _check_torch(name, LocalTorchEmbedder(model, settings.local.device))
-        if provider == "sentence-transformers":
-            return _check_torch(name, sentence_embedder(folder, settings))
-        if provider == "local":
-            for file in (NETWORK_FILE, TOKENIZER_FILE):
-                model.read(file)
-            return Check(name, Verdict.OK, f"files match their digests, {model.revision[:19]}")
-        if provider == "multilingual":
-            return _check_multilingual(name)
-        if provider == "onnx":
-            found = folder_embedder(folder, settings).profile
-            return Check(name, Verdict.OK, f"{found.model} from its folder, {found.revision[:19]}")
+        # A new one, because the library's own does not read its files again.
+        embedder = make_embedder(context)
+        if isinstance(embedder, TokenizedEmbedder):
+            return Check(name, Verdict.OK, embedder.check_files())
     except TruespanError as error:
         return Check(name, Verdict.PROBLEM, error.message, error.advice)
-    return Check(name, Verdict.OK, f"of {provider}, not checked here")
-
-
-def _check_torch(name: str, embedder: TorchEmbedder) -> Check:
-    profile = embedder.profile
-    return Check(
-        name, Verdict.OK, f"{profile.model}, {profile.revision[:19]}, on {embedder.device}"
-    )
-
-
-def _check_multilingual(name: str) -> Check:
-    from truespan.extensions.models.multilingual import DIGESTS, MultilingualModel
-
-    model = MultilingualModel()
-    for file in DIGESTS:
-        model.read(file)
-    return Check(name, Verdict.OK, f"files match their digests, {model.revision[:19]}")
+    return Check(name, Verdict.OK, f"of {context.settings.embedding.provider}, not checked here")
 
 
 def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:

@@ -6,9 +6,8 @@ Clients are imported when they are first needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
@@ -19,13 +18,12 @@ from truespan.protocols import (
     Clock,
     Cooldowns,
     Embedder,
-    RateLimitStore,
     Reranker,
-    TokenCounter,
 )
-from truespan.providers.local import LocalEmbedder, LocalModel
-from truespan.providers.onnx_embedder import FolderEmbedder
+from truespan.providers import EMBEDDERS, RERANKERS
+from truespan.providers.context import ModelContext
 from truespan.settings.catalogue import ChatSettings, FallbackChatSettings, Settings
+from truespan.tables import import_member, require, tables
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules
@@ -33,8 +31,6 @@ from truespan.types.decision import DecisionSettings, ScoreMode
 from truespan.types.profile import Calibration, Distance
 
 if TYPE_CHECKING:
-    from truespan.extensions.models.torch_embedder import TorchEmbedder
-    from truespan.providers.keys import KeyRing
     from truespan.retrieval.rerank import RerankOptions
 
 ANSWER_PREFIX = "answer_"
@@ -42,111 +38,25 @@ CONFIGURED_DISTANCE = Distance.COSINE
 """Distance of every configurable embedder."""
 
 
-def local_model(settings: Settings) -> LocalModel:
-    """Return the configured local model; its files are read when it is first used."""
-    return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
-
-
-def make_embedder(
-    settings: Settings,
-    model: LocalModel,
-    *,
-    folder: Path,
-    wordpiece: TokenCounter,
-    clock: Clock,
-    cooldowns: Cooldowns,
-    paces: RateLimitStore | None,
-) -> Embedder:
-    """Return the configured embedder of the library in `folder`.
-
-    With `paces`, all processes share its rate limit.
-    """
+def configured_model(settings: Settings) -> str:
+    """Return the name of the configured embedding model: its provider, or "local-gpu"."""
     provider = settings.embedding.provider
-    if provider == "local" and settings.local.device:
-        from truespan.extensions.models.torch_local import LocalTorchEmbedder
-
-        return LocalTorchEmbedder(model, settings.local.device)
-    if provider == "local":
-        return LocalEmbedder(model, threads=settings.embedding.threads or None)
-    if provider == "multilingual":
-        from truespan.extensions.models.multilingual import MultilingualEmbedder
-
-        return MultilingualEmbedder(threads=settings.embedding.threads or None)
-    if provider == "onnx":
-        return folder_embedder(folder, settings)
-    if provider == "sentence-transformers":
-        return sentence_embedder(folder, settings)
-    from truespan.providers.limits import RateLimiter, SharedRateLimiter
-
-    per_minute, pace = settings.embedding.requests_per_minute, None
-    if per_minute and paces is None:
-        pace = RateLimiter(per_minute, clock)
-    elif per_minute and paces is not None:
-        pace = SharedRateLimiter(per_minute, clock, provider, paces)
-    from truespan.providers.embedder import EmbedderOptions
-
-    servers = {"ollama": settings.ollama, "openai": settings.openai, "google": settings.google}
-    server = servers[provider]
-    options = EmbedderOptions(
-        base_url=server.base_url,
-        model=server.model,
-        clock=clock,
-        dimensions=server.dimensions or None,
-        in_flight=settings.embedding.api_concurrency,
-        pace=pace,
-    )
-    if provider == "ollama":
-        from truespan.providers.ollama import OllamaEmbedder
-
-        # An estimate for batches: most embedding models count tokens like this one.
-        return OllamaEmbedder(options, counter=wordpiece)
-    if provider == "google":
-        from truespan.extensions.models.google import GoogleEmbedder
-
-        return GoogleEmbedder(options, keys=key_ring("google", settings, clock, cooldowns))
-    from truespan.providers.openai import OpenAiEmbedder
-
-    return OpenAiEmbedder(
-        options,
-        keys=key_ring("openai", settings, clock, cooldowns, keyless=settings.openai.keyless),
-        counter=wordpiece,
-        input_limit=settings.openai.input_limit or None,
-    )
+    return "local-gpu" if provider == "local" and settings.local.device else provider
 
 
-def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
-    """Return the embedder of a model in a folder; its files are read when it is first used."""
-    options = settings.onnx
-    if not options.folder.strip():
-        raise InvalidConfiguration(
-            "The embedding provider is 'onnx', but no folder is named.",
-            advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
-        )
-    threads = settings.embedding.threads or None
-    return FolderEmbedder(library / options.folder, options, threads=threads)
+def make_embedder(context: ModelContext) -> Embedder:
+    """Return the configured embedder; the client is imported now.
 
-
-def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
-    """Return the embedder of a model of sentence-transformers; its files are read when needed."""
-    from truespan.extensions.models.sentence_transformers import SentenceEmbedder, TorchFolder
-
-    options = settings.sentence_transformers
-    if not options.model.strip():
-        raise InvalidConfiguration(
-            "The embedding provider is 'sentence-transformers', but no model is named.",
-            advice="Set sentence_transformers_model to a folder, or to the name of a model.",
-        )
-    return SentenceEmbedder(TorchFolder(library, options.model.strip()), options)
-
-
-def key_ring(
-    provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
-) -> KeyRing:
-    """Return the keys of a provider, or an empty ring for a server that needs none."""
-    from truespan.providers.keys import KeyRing
-
-    keys = () if keyless else settings.keys
-    return KeyRing(provider, keys, cooldowns, clock, keyless=keyless)
+    Raises:
+        ExtensionMissing: no installed extension brings the provider.
+    """
+    provider = context.settings.embedding.provider
+    row = EMBEDDERS.get(provider)
+    # Only an extension runs the bundled model on other devices.
+    if row is None or (provider == "local" and context.settings.local.device):
+        row = tables().embedders.get(provider)
+    what = f"The embedding model {configured_model(context.settings)!r}"
+    return require(row and row.make, what, "models")(context)
 
 
 class ChatChoice(Struct, frozen=True):
@@ -238,95 +148,47 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
         from truespan.providers.ollama import OllamaChat
 
         return OllamaChat(choice.address, choice.model, clock=clock, dialect=dialect)
+    from truespan.providers.keys import KeyRing
     from truespan.providers.openai import OpenAiChat
 
-    keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
+    own = () if choice.keyless else settings.keys
+    keys = KeyRing("openai", own, cooldowns, clock, keyless=choice.keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)
-
-
-_RERANK_MEMBERS = {
-    "": (),
-    "http": ("url", "shape", "model"),
-    "onnx": ("model",),
-    "sentence-transformers": ("model",),
-}
-"""Settings that each kind of reranker uses, besides its limits."""
-_RERANK_REQUESTS = 4
-"""Concurrent requests of a process to the rerank server."""
-_RERANK_NEEDS = {"http": "url", "onnx": "model", "sentence-transformers": "model"}
 
 
 def check_rerank(settings: Settings) -> None:
     """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
     kind = settings.rerank.kind
+    row = (RERANKERS.get(kind) or tables().rerankers[kind]) if kind else None
+    members = row.settings if row else ()
     for name in ("url", "shape", "model"):
         is_set = bool(getattr(settings.rerank, name).strip())
-        if is_set and name not in _RERANK_MEMBERS[kind]:
+        if is_set and name not in members:
             raise InvalidConfiguration(
                 f"The setting rerank_{name} has no use with rerank_kind {kind!r}.",
                 advice="Remove it, or change rerank_kind.",
             )
-        if not is_set and _RERANK_NEEDS.get(kind) == name:
+        if not is_set and members[:1] == (name,):
             raise InvalidConfiguration(f"rerank_kind {kind!r} needs the setting rerank_{name}.")
-    if kind == "http":
-        from truespan.providers.rerank import find_server
-
-        find_server(settings.rerank.url, settings.rerank.shape or None, settings.rerank.model)
+    if row and row.check:
+        import_member(row.check)(*(getattr(settings.rerank, name) for name in members))
 
 
-def rerank_options(
-    folder: Path,
-    settings: Settings,
-    clock: Clock,
-    cooldowns: Cooldowns,
-    given: Reranker | None = None,
-) -> RerankOptions | None:
+def rerank_options(context: ModelContext, given: Reranker | None = None) -> RerankOptions | None:
     """Return the configured reranker, or `given`, with its limits; None if there is none.
 
     It connects, or loads its model, when it is first used.
     """
-    reranker = given or _reranker(folder, settings, clock, cooldowns)
+    options = context.settings.rerank
+    if given is None and not options.kind:
+        return None
+    from truespan.retrieval.rerank import SECONDS, RerankOptions
+
+    reranker = given
     if reranker is None:
-        return None
-    from truespan.retrieval.rerank import RerankOptions
-
-    return RerankOptions(reranker, settings.rerank.candidates)
-
-
-def _reranker(
-    folder: Path, settings: Settings, clock: Clock, cooldowns: Cooldowns
-) -> Reranker | None:
-    if not settings.rerank.kind:
-        return None
-    from truespan.providers import rerank
-    from truespan.retrieval.rerank import SECONDS
-
-    options = settings.rerank
-    if options.kind == "onnx":
-        return rerank.OnnxReranker(
-            folder / options.model.strip(),
-            threads=settings.embedding.threads or None,
-            clock=clock,
-            seconds=SECONDS,
-        )
-    if options.kind == "sentence-transformers":
-        from truespan.extensions.models.sentence_transformers import TorchFolder, TorchReranker
-
-        return TorchReranker(
-            TorchFolder(folder, options.model.strip()),
-            "auto",
-            clock=clock,
-            seconds=SECONDS,
-        )
-    # A local server seldom needs a key, so it gets one only if one is configured for it.
-    keyless = not any(key.provider == "rerank" for key in settings.keys)
-    return rerank.HttpReranker(
-        rerank.find_server(options.url, options.shape or None, options.model.strip()),
-        keys=key_ring("rerank", settings, clock, cooldowns, keyless=keyless),
-        clock=clock,
-        seconds=SECONDS,
-        in_flight=_RERANK_REQUESTS,
-    )
+        row = RERANKERS.get(options.kind) or tables().rerankers[options.kind]
+        reranker = cast("Reranker", import_member(row.make)(context, SECONDS))
+    return RerankOptions(reranker, options.candidates)
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from msgspec.structs import asdict
+
 from truespan.core.clock import SystemClock
 from truespan.errors import InvalidConfiguration, resource_error
 from truespan.protocols import Clock
@@ -136,17 +138,13 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         )
     server_targets(settings.index.url)
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
+    given = asdict(settings.qdrant)
+    if settings.qdrant.ca_file:
+        given["ca_file"] = str(folder / settings.qdrant.ca_file)
     return ServerOptions(
+        **given,
         url=settings.index.url,
         key=next(usable, Secret("")),
-        ca_file=folder / settings.qdrant.ca_file if settings.qdrant.ca_file else None,
-        timeout_seconds=settings.qdrant.timeout_seconds,
-        prefix=settings.qdrant.prefix,
-        shards=settings.qdrant.shards,
-        replicas=settings.qdrant.replicas,
-        write_factor=settings.qdrant.write_factor,
-        read_consistency=settings.qdrant.read_consistency,
-        write_ordering=settings.qdrant.write_ordering,
         approximate=approximate_worlds(settings),
     )
 

@@ -17,10 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ProviderBadReply, TextTooLong
+from truespan.providers.context import ModelContext
 from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.prefixes import GEMMA_PREFIXES, ModelPrefixes
+from truespan.settings.catalogue import Count, Name, Url
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector, unit_vector
 
@@ -34,6 +36,17 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _INSTRUCTED = re.compile(r"^gemini-embedding-2\b")
 """Models of the second series ignore the task type; they expect a prefix instead."""
 _DELAY = re.compile(r"\b(\d{1,9})(?:\.\d+)?s\b")
+
+
+class GoogleSettings(msgspec.Struct, frozen=True):
+    """The embedding model of Google AI Studio."""
+
+    base_url: Url = "https://generativelanguage.googleapis.com"
+    """URL of Google AI Studio."""
+    model: Name = "gemini-embedding-001"
+    """Embedding model of Google."""
+    dimensions: Count = 0
+    """Dimensions to which Google shortens vectors; 0 for the model's own."""
 
 
 class _Model(msgspec.Struct, rename="camel"):
@@ -52,6 +65,10 @@ class _Embedded(msgspec.Struct):
 
 class _Counted(msgspec.Struct, rename="camel"):
     total_tokens: int
+
+
+def make_embedder(context: ModelContext) -> GoogleEmbedder:
+    return GoogleEmbedder(context.http_options("google"), keys=context.key_ring("google"))
 
 
 # Shared by threads: the model is learnt under a lock, which is held during those requests.

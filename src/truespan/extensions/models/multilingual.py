@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from truespan.errors import ModelUnavailable
+from truespan.providers.context import ModelContext
 from truespan.providers.onnx import NetworkFiles
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.onnx_format import (
@@ -271,6 +272,10 @@ class MultilingualModel(NetworkFiles):
         return read_tokenizer(self.read(PIECES_FILE))
 
 
+def make_embedder(context: ModelContext) -> MultilingualEmbedder:
+    return MultilingualEmbedder(threads=context.threads)
+
+
 # Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
 # known of a model is computed from its files, the same for every thread.
 class MultilingualEmbedder(OnnxEmbedder):
@@ -279,6 +284,11 @@ class MultilingualEmbedder(OnnxEmbedder):
     def __init__(self, *, threads: int | None = None) -> None:
         self._multilingual = MultilingualModel()
         super().__init__(self._multilingual, threads=threads)
+
+    def check_files(self) -> str:
+        for file in DIGESTS:
+            self._multilingual.read(file)
+        return f"files match their digests, {self._multilingual.revision[:19]}"
 
     def _describe(self) -> OnnxModel:
         # Reads no file: libraries are opened more often than texts are embedded. But a world with

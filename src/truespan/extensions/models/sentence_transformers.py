@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
-from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.extensions.models.torch_devices import (
@@ -27,6 +28,7 @@ from truespan.extensions.models.torch_devices import (
 )
 from truespan.extensions.models.torch_embedder import TorchEmbedder
 from truespan.protocols import Clock
+from truespan.providers.context import ModelContext
 from truespan.providers.http import sendable
 from truespan.providers.model_files import (
     DATA_LIMIT,
@@ -37,14 +39,13 @@ from truespan.providers.model_files import (
 )
 from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
-from truespan.settings.catalogue import SentenceTransformersSettings
+from truespan.settings.catalogue import CommaSeparated, Count, Positive
 from truespan.types.profile import Distance, EmbeddingProfile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
 
-INSTALL = "Install Truespan with the extra 'torch'."
 _WEIGHTS = "*.safetensors"
 _FILES = (_WEIGHTS, "*.json", "*.txt", "*.model")
 """Patterns of the files of a model. Weights as pickles and Python files are neither read nor got.
@@ -53,18 +54,34 @@ _OTHER_FORMATS = ("onnx/*", "openvino/*")
 _PRECISIONS = ("float32", "float16", "bfloat16")
 
 
+class SentenceTransformersSettings(Struct, frozen=True):
+    """An embedding model of the package sentence-transformers."""
+
+    model: str = ""
+    """Folder of a model, relative to the library, or a name in the cache of models."""
+    device: CommaSeparated = "auto"
+    """Devices of the model: auto, cpu, mps, cuda, or several such as cuda:0, cuda:1."""
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Precision of the weights; auto for float16, or bfloat16 if the model is stored so."""
+    batch_tokens: Positive = 131_072
+    """Maximum number of tokens in a run."""
+    query_prefix: str | None = None
+    """Text before each query; not set for the prefix of the model's files or of its family."""
+    document_prefix: str | None = None
+    """Text before each text of a document; not set as for sentence_transformers_query_prefix."""
+    max_length: Count = 0
+    """Maximum number of tokens of a text, special tokens included; 0 for the model's maximum."""
+
+
 def download_model(name: str) -> Path:
     """Download a model from the Hugging Face Hub into its cache; return the folder.
 
     Raises:
         ModelUnavailable: the extra is not installed, or the hub does not give the model.
     """
+    hub = import_torch("huggingface_hub")
     try:
-        from huggingface_hub import snapshot_download  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ModelUnavailable("The package is not installed.", advice=INSTALL) from None
-    try:
-        found = snapshot_download(
+        found = hub.snapshot_download(
             name, allow_patterns=list(_FILES), ignore_patterns=list(_OTHER_FORMATS)
         )
     except Exception as failure:  # The errors of the package have no common root.
@@ -94,14 +111,9 @@ class TorchFolder(ModelFolder):
     def _locate(self) -> Path:
         if not self._is_cached:
             return super()._locate()
+        hub = import_torch("huggingface_hub")
         try:
-            from huggingface_hub import snapshot_download  # pyright: ignore[reportMissingImports]
-
-            return Path(snapshot_download(self.model, local_files_only=True))
-        except ImportError:
-            raise ModelUnavailable(
-                "The package sentence-transformers is not installed.", advice=INSTALL
-            ) from None
+            return Path(hub.snapshot_download(self.model, local_files_only=True))
         except Exception as failure:  # The errors of the package have no common root.
             raise ModelUnavailable(
                 f"There is no folder {self._folder}, and no model {self.model!r} in the cache.",
@@ -162,12 +174,7 @@ class TorchFolder(ModelFolder):
             ModelUnavailable: the package is not installed, or the model cannot be loaded.
         """
         expected = self.digests
-        try:
-            make = attrgetter(name)(import_module(package))
-        except ImportError:
-            raise ModelUnavailable(
-                f"The package {package} is not installed.", advice=INSTALL
-            ) from None
+        make = attrgetter(name)(import_torch(package))
         try:
             with _silence():
                 model = make(
@@ -232,6 +239,25 @@ class CrossNetwork(PackageNetwork):
     def run(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
         found = self.model(**self.features(ids, mask, kinds)).logits
         return found, found
+
+
+def make_embedder(context: ModelContext) -> SentenceEmbedder:
+    options = context.settings.section("sentence_transformers", SentenceTransformersSettings)
+    if not options.model.strip():
+        raise InvalidConfiguration(
+            "The embedding provider is 'sentence-transformers', but no model is named.",
+            advice="Set sentence_transformers_model to a folder, or to the name of a model.",
+        )
+    return SentenceEmbedder(TorchFolder(context.folder, options.model.strip()), options)
+
+
+def make_reranker(context: ModelContext, seconds: float) -> TorchReranker:
+    return TorchReranker(
+        TorchFolder(context.folder, context.settings.rerank.model.strip()),
+        "auto",
+        clock=context.clock,
+        seconds=seconds,
+    )
 
 
 # Shared by threads: the network is loaded under a lock and then only run; what is known of the

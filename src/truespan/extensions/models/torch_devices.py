@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -40,15 +41,13 @@ _RUNS_PER_DEVICE = 2
 _DRIVER_FILE, _DRIVER_NODE = Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl")
 
 
-def import_torch() -> Any:
-    """Return PyTorch; raise ModelUnavailable if it is not installed."""
+def import_torch(package: str = "torch") -> Any:
+    """Return PyTorch or a package around it; raise ModelUnavailable if it is not installed."""
     try:
-        import torch  # pyright: ignore[reportMissingImports]
+        return import_module(package)
     except ImportError:
-        raise ModelUnavailable(
-            "PyTorch is not installed.", advice="Install Truespan with the extra 'torch'."
-        ) from None
-    return torch
+        text = f"The package {package} is not installed."
+        raise ModelUnavailable(text, advice="Install Truespan with the extra 'torch'.") from None
 
 
 def find_devices(wanted: str) -> list[device]:

@@ -57,6 +57,9 @@ class TorchEmbedder(TokenizedEmbedder):
         """Return the devices, the precision and the driver."""
         return self.runner.describe()
 
+    def check_files(self) -> str:
+        return f"{super().check_files()}, on {self.device}"
+
     def gives_word_states(self) -> bool:
         return True
 

@@ -7,10 +7,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from truespan.errors import InvalidConfiguration, ModelUnavailable
-from truespan.extensions.models.sentence_transformers import INSTALL, PackageNetwork
+from truespan.errors import InvalidConfiguration
+from truespan.extensions.models.sentence_transformers import PackageNetwork
 from truespan.extensions.models.torch_devices import RunOptions, TorchNetwork, import_torch
 from truespan.extensions.models.torch_embedder import TorchEmbedder
+from truespan.providers.context import ModelContext
 from truespan.providers.local import DIMENSIONS, NETWORK_FILE, LocalModel, describe_local
 from truespan.providers.onnx_format import read_weights
 from truespan.providers.tokenized import TokenizedModel
@@ -57,6 +58,10 @@ class BundledNetwork(PackageNetwork):
         return import_torch().nn.functional.normalize(states[:, 0].float(), dim=1), states
 
 
+def make_embedder(context: ModelContext) -> LocalTorchEmbedder:
+    return LocalTorchEmbedder(context.model, context.settings.local.device or "auto")
+
+
 # Shared by threads: the network is loaded under a lock and then only run; what is known of the
 # model is computed from its files.
 class LocalTorchEmbedder(TorchEmbedder):
@@ -83,15 +88,9 @@ class LocalTorchEmbedder(TorchEmbedder):
         return self._local.projection
 
     def _make_network(self, device: device, precision: dtype) -> TorchNetwork:
-        torch = import_torch()
-        try:
-            from transformers import BertConfig, BertModel  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ModelUnavailable(
-                "The package transformers is not installed.", advice=INSTALL
-            ) from None
-        config = BertConfig(hidden_size=DIMENSIONS, intermediate_size=4 * DIMENSIONS)
-        network = BertModel(config, add_pooling_layer=False)
+        torch, package = import_torch(), import_torch("transformers")
+        config = package.BertConfig(hidden_size=DIMENSIONS, intermediate_size=4 * DIMENSIONS)
+        network = package.BertModel(config, add_pooling_layer=False)
         weights = dequantise(read_weights(self._local.read(NETWORK_FILE)))
         network.load_state_dict({name: torch.tensor(each) for name, each in weights.items()})
         return BundledNetwork(network.eval(), False, device, precision)

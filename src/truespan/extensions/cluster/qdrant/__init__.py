@@ -10,13 +10,13 @@ operator named its world, and always exact for a reader; no message contains the
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import field
 
 from truespan.errors import InvalidConfiguration
 from truespan.providers.outbound import Target, read_target
+from truespan.settings.catalogue import QdrantSettings
 from truespan.types.ids import WorldId
 from truespan.types.token import Secret
 
@@ -26,27 +26,14 @@ OLDEST, NEWEST = (1, 19), (1, 20)
 SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
-class ServerOptions(Struct, frozen=True):
-    """The settings of a Qdrant server.
+class ServerOptions(QdrantSettings, frozen=True, kw_only=True):
+    """The settings of a Qdrant server, the URLs of its nodes, and its key.
 
     Shards, replicas and the write factor apply when a collection is created.
     """
 
     url: str
-    """The URL of the server, or those of several nodes of one cluster, separated by commas."""
     key: Secret = field(default_factory=lambda: Secret(""))
-    ca_file: Path | None = None
-    """Certificates to trust instead of the certificates of this machine."""
-    timeout_seconds: int = 30
-    prefix: str = "truespan_"
-    """Prefix of the names of this library's collections; libraries must not share one."""
-    shards: int = 1
-    replicas: int = 1
-    write_factor: int = 1
-    """Number of replicas that must confirm a write."""
-    read_consistency: str = ""
-    """Replicas that must agree on a read; blank for any one of them."""
-    write_ordering: str = "medium"
     approximate: frozenset[WorldId] = frozenset()
     """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
 

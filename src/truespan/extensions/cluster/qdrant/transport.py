@@ -307,8 +307,7 @@ def open_client(
 def _tls_context(options: ServerOptions) -> ssl.SSLContext:
     """Return a context that trusts the certificates of the settings, or those of the machine."""
     try:
-        certificates = options.ca_file.read_text() if options.ca_file else None
-        return ssl.create_default_context(cadata=certificates)
+        return ssl.create_default_context(cafile=options.ca_file or None)
     except (OSError, ValueError) as error:
         if known := resource_error(error):
             raise known from None

@@ -1,0 +1,80 @@
+"""What embedders and rerankers are made from, and the makers of those on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from truespan.errors import InvalidConfiguration
+from truespan.protocols import Clock, Cooldowns, RateLimitStore, TokenCounter
+from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.providers.onnx_embedder import FolderEmbedder
+from truespan.settings.catalogue import Settings
+
+if TYPE_CHECKING:
+    from truespan.providers.embedder import EmbedderOptions
+    from truespan.providers.keys import KeyRing
+
+
+class ModelContext(Struct, frozen=True):
+    """The settings of a library, and what its embedders and rerankers are made from."""
+
+    settings: Settings
+    folder: Path
+    """Folder of the library."""
+    model: LocalModel
+    clock: Clock
+    cooldowns: Cooldowns
+    counter: TokenCounter
+    """Counter for servers that do not count tokens; most models count like it."""
+    paces: RateLimitStore | None = None
+    """Store with which all processes share the rate limit."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of a model on this machine; None for one per core."""
+        return self.settings.embedding.threads or None
+
+    def key_ring(self, provider: str, *, keyless: bool = False) -> KeyRing:
+        """Return the keys of a provider, or an empty ring for a server that needs none."""
+        from truespan.providers.keys import KeyRing
+
+        keys = () if keyless else self.settings.keys
+        return KeyRing(provider, keys, self.cooldowns, self.clock, keyless=keyless)
+
+    def http_options(self, section: str) -> EmbedderOptions:
+        """Return the options of an embedder of a server, whose settings are in a section."""
+        from truespan.providers.embedder import EmbedderOptions
+        from truespan.providers.limits import RateLimiter, SharedRateLimiter
+
+        options, value, pace = self.settings.embedding, self.settings.value_of, None
+        if options.requests_per_minute and self.paces is None:
+            pace = RateLimiter(options.requests_per_minute, self.clock)
+        elif options.requests_per_minute and self.paces is not None:
+            pace = SharedRateLimiter(
+                options.requests_per_minute, self.clock, options.provider, self.paces
+            )
+        return EmbedderOptions(
+            base_url=value(f"{section}_base_url"),
+            model=value(f"{section}_model"),
+            clock=self.clock,
+            dimensions=value(f"{section}_dimensions") or None,
+            in_flight=options.api_concurrency,
+            pace=pace,
+        )
+
+
+def make_local_embedder(context: ModelContext) -> LocalEmbedder:
+    return LocalEmbedder(context.model, threads=context.threads)
+
+
+def make_folder_embedder(context: ModelContext) -> FolderEmbedder:
+    options = context.settings.onnx
+    if not options.folder.strip():
+        raise InvalidConfiguration(
+            "The embedding provider is 'onnx', but no folder is named.",
+            advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
+        )
+    return FolderEmbedder(context.folder / options.folder, options, threads=context.threads)
