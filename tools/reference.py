@@ -354,7 +354,7 @@ def render_library() -> Iterator[str]:
         yield bullet(code(f"**{name}"), "", ", ".join(map(code, names)))
     yield ""
     yield "### Functions of the package\n"
-    names = ("open", "open_temporary", "prepare_store", "restore", "verify_backup")
+    names = ("open", "open_temporary", "restore", "verify_backup")
     yield from list_members((name, getattr(truespan, name)) for name in names)
     for kind in CLASSES:
         yield f"### {kind.__name__}\n"

@@ -57,7 +57,6 @@ __all__ = [
     "download_model",
     "open",
     "open_temporary",
-    "prepare_store",
     "restore",
     "verify_backup",
     "verify_receipt",
@@ -174,28 +173,6 @@ def download_model(name: str) -> Path:
     from truespan.tables import member
 
     return member("truespan.download_model", "models")(name)
-
-
-def prepare_store(path: str | Path) -> tuple[int, int]:
-    """Create or update the tables of a library's PostgreSQL store, as the role that owns them.
-
-    Args:
-        path: Folder of the library; its settings or the environment have the address.
-
-    Returns:
-        The schema version before and after, which are equal if nothing was changed.
-
-    Raises:
-        InvalidConfiguration: There is no address, or the role lacks permissions.
-        LibraryTooNew: The tables are of a newer version.
-        LibraryTooOld: The tables have an older layout.
-        StoreUnsafe: That database would not separate worlds.
-    """
-    from pathlib import Path
-
-    from truespan.wiring.storage import prepare_tables
-
-    return prepare_tables(Path(path))
 
 
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:

@@ -103,7 +103,7 @@ class EmbeddingProvider(NamedTuple):
     """A provider of embeddings: a server, or a model on this machine."""
 
     make: str
-    """Path of the function that makes its embedder from a `truespan.providers.context.ModelContext`."""
+    """Path of the function that makes its embedder from a `ModelContext`."""
     settings: str = ""
     """Path of the class of its settings; their section has the name of the provider."""
 

@@ -13,6 +13,7 @@ from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
 from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from truespan.errors import InvalidConfiguration, StoreUnavailable, StoreUnsafe
+from truespan.extensions.cluster.configured import prepare_tables
 from truespan.settings import read_settings
 from truespan.wiring import open_library
 
@@ -186,7 +187,7 @@ def test_preparing_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
     truespan.open(tmp_path / "library", create=True).close()
 
     with pytest.raises(InvalidConfiguration) as refusal:
-        truespan.prepare_store(tmp_path / "library")
+        prepare_tables(tmp_path / "library")
 
     assert "file" in refusal.value.message
 

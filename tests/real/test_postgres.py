@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import truespan
 from tests.real.conftest import address
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.engine.library import Library
 from truespan.errors import StoreUnavailable
+from truespan.extensions.cluster.configured import prepare_tables
 from truespan.extensions.cluster.postgres_server import SHARED_ROLE, WORLD_ROLE
 from truespan.extensions.cluster.queue import QUEUE_ROLE
 from truespan.wiring import open_library
@@ -64,7 +64,7 @@ def opened(folder: Path) -> Library:
 def test_a_library_is_prepared_filled_examined_and_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     folder.mkdir()
-    before, now = truespan.prepare_store(folder)
+    before, now = prepare_tables(folder)
     (tmp_path / "note.txt").write_text("A lantern is at the pier.", encoding="utf-8")
     with opened(folder) as library:
         one, two = library.create_world("one"), library.create_world("two")

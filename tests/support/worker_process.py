@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
+from truespan.cli.terminal import stop_on_signals
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
-from truespan.extensions.server.serve_command import stop_on_signals
 from truespan.files.assets import AssetFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
+from truespan.engine import worker
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import Jobs
 from truespan.engine.library import Library
@@ -29,7 +30,6 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.extensions.cluster import worker
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import WorldId
 from truespan.types.job import MAX_CRASHES, Job, JobState

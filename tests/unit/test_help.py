@@ -55,7 +55,7 @@ def test_help_describes_every_argument(kind: type) -> None:
 
 
 def test_help_describes_functions_of_the_package() -> None:
-    for name in ("open", "prepare_store", "restore", "verify_backup"):
+    for name in ("open", "restore", "verify_backup"):
         assert undescribed(truespan, name) == [], name
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.cluster.configured import server_options
 from truespan.extensions.cluster.qdrant import server_target
 from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.index.edge.client import EdgeIndex
 from truespan.settings import read_settings
 from truespan.wiring import open_library
-from truespan.wiring.storage import server_options
 
 KEY = "a-key-that-nobody-may-see"
 WORLD = "6f1c2c9e-4f0e-4f0e-8f0e-4f0e4f0e4f0e"
@@ -50,7 +50,7 @@ def test_index_is_embedded_unless_a_server_is_configured(
 
 def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
     code = (
-        "import sys, truespan.wiring.storage as one;"
+        "import sys, truespan.extensions.cluster.configured as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
         "from truespan.core.clock import SystemClock;"
         "from truespan.extensions.cluster.qdrant.index import QdrantServerIndex;"

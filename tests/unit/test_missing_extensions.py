@@ -32,13 +32,15 @@ def test_configured_part_of_a_missing_extension_is_refused(
     for table in ("components", "observers"):
         monkeypatch.setattr(tables(), table, {})
     path = tmp_path / "truespan.toml"
-    for written, name in (
-        ("metrics = true", "metrics"),
-        ("tracing = true", "tracing"),
-        ('auth_issuer = "https://issuer.example"', "identities"),
+    for written, name, extension in (
+        ("metrics = true", "metrics", "server"),
+        ("tracing = true", "tracing", "server"),
+        ('auth_issuer = "https://issuer.example"', "identities", "server"),
+        ('index_url = "http://127.0.0.1:6333"', "index", "cluster"),
+        ('store_url_file = "url.txt"', "database", "cluster"),
     ):
         path.write_text(written)
-        with pytest.raises(ExtensionMissing, match=f"^{name} needs .*'server'"):
+        with pytest.raises(ExtensionMissing, match=f"^{name} needs .*'{extension}'"):
             truespan.open(tmp_path, create=True)
     path.write_text("")
     with truespan.open(tmp_path) as library:

@@ -85,7 +85,9 @@ def test_a_row_brings_a_provider_with_settings_and_keys(
 def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
     write(tmp_path, '[rerank]\nkind = "acme"\nmodel = "small"\n')
     with open_library(tmp_path, create=True) as library:
-        assert library.reranker == "acme"
+        options = library._components.rerank
+    assert options is not None
+    assert options.reranker.name == "acme"
 
     write(tmp_path, '[rerank]\nkind = "acme"\n')
     with pytest.raises(InvalidConfiguration, match="needs the setting rerank_model"):

@@ -43,7 +43,7 @@ COMMANDS = (
     Commands(
         "Maintenance",
         "truespan.cli.maintenance",
-        ("doctor", "repair", "backup", "restore", "prepare-store", "completion"),
+        ("doctor", "repair", "backup", "restore", "completion"),
     ),
 )
 """The commands of the engine, in the order of the help."""

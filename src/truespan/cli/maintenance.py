@@ -11,7 +11,6 @@ from truespan.cli.options import (
     NoFollow,
     RunHere,
     find_worlds,
-    folder_of,
     new_folder_of,
     open_library,
 )
@@ -188,19 +187,6 @@ def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
         **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),
         "bytes": manifest.size,
     }
-
-
-def prepare_store(library: Folder = None, as_json: Json = False) -> None:
-    """Create or update the tables of a PostgreSQL store as the role in store_owner_url."""
-    import truespan
-
-    before, now = truespan.prepare_store(folder_of(library))
-    if as_json:
-        echo(to_json({"schema_before": before, "schema": now}))
-    elif before == now:
-        echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
-    else:
-        echo(f"The tables were updated from schema {before} to {now}.")
 
 
 def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:

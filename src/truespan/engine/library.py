@@ -74,7 +74,7 @@ class Library(Extended):
         @cache
         def worker() -> JobWorker:
             # Imported with the first job.
-            from truespan.extensions.cluster.worker import LibraryWorker
+            from truespan.engine.worker import LibraryWorker
 
             return LibraryWorker(components, start_repair)
 
@@ -378,7 +378,7 @@ class Library(Extended):
             NotAllowed: The caller is not the owner.
         """
         from truespan.engine.jobs import submit_due_maintenance
-        from truespan.extensions.cluster.worker import resume_waiting
+        from truespan.engine.worker import resume_waiting
 
         self._require_owner("run jobs")
         if concurrency < 1:

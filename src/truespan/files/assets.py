@@ -198,7 +198,6 @@ class AssetFolder:
         return self._folder / doc_id
 
     def _claim(self, world: WorldId, home: Path) -> None:
-        """Create the folder together with its owner file."""
         if not (home / _OWNER).exists():
             made = home.with_name(f".new-{world}-{home.name}")
             try:
@@ -217,7 +216,6 @@ class AssetFolder:
         return self._read_owner(home)[:1] == [world]
 
     def _read_owner(self, home: Path) -> list[str]:
-        """Return the world of a folder, and the token of its published images."""
         try:
             return (home / _OWNER).read_text(encoding="ascii").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -250,7 +248,6 @@ def _read_names(staged: Path) -> list[str]:
 
 
 def _is_moving(staged: Path) -> bool:
-    """Return whether some of the staged images were moved already."""
     try:
         return not all((staged / name).exists() for name in _read_names(staged))
     except FileNotFoundError:

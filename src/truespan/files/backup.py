@@ -129,7 +129,6 @@ def _zip_entry(name: str) -> ZipInfo:
 
 
 def _check_entries(archive: ZipFile) -> Manifest:
-    """Return the manifest of an archive after checking that the members match it."""
     entries = archive.infolist()
     first = entries[0] if entries else None
     if first is None or first.filename != MANIFEST or first.header_offset != 0:
@@ -166,7 +165,6 @@ def _verify_member(member: Member, content: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _map_errors(path: Path) -> Iterator[None]:
-    """Turn all errors of a damaged or forged archive into BackupInvalid."""
     try:
         yield
     except errors.TruespanError:

@@ -27,7 +27,6 @@ _HAS_SLASHES = os.sep == "/"
 
 
 def _doc_id(path: str, name: str) -> str:
-    """Return the id of a file: a slug of its name and a digest of its path."""
     data = path.encode() if path.isascii() else os.fsencode(path)
     return f"{slug(name)}-{sha256(data).hexdigest()[:8]}"
 
@@ -106,7 +105,6 @@ def walk(folder: str, pattern: PathPattern) -> Iterator[tuple[os.DirEntry[str], 
 
 
 def _list_with_sidecars(folder: str) -> tuple[Iterator[os.DirEntry[str]], bool]:
-    """Return the entries of a folder, and whether there are sidecars among them."""
     entries = list_folder(folder)
     # The file system may ignore case.
     names = [entry.name.casefold() for entry in entries]

@@ -54,7 +54,6 @@ IsSupported = Callable[..., bool]
 
 
 def _with_ocr(is_supported: IsSupported, declared: DocumentOptions) -> IsSupported:
-    """Return the check with images included or excluded, as declared for text recognition."""
     return is_supported if declared.ocr is None else partial(is_supported, ocr=declared.ocr)
 
 
@@ -126,7 +125,6 @@ class _ManifestSearch:
             self._claim(entry, file)
 
     def _matches(self, entry: Entry) -> list[JailedPath] | None:
-        """Return the files that the path of an entry matches; None without a match."""
         exact = self.jail.look(entry.path)
         if exact is not None:
             return None if exact.is_folder else [exact]
@@ -391,7 +389,6 @@ class _PathSearch(Struct):
         raise errors.SourceOutside(self._show(path))
 
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
-        """Add the files below a folder; return the number of added and skipped files."""
         added = skipped = 0
         last = pattern[-1] if pattern else ""
         for entry, sidecars in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):

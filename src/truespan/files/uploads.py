@@ -203,7 +203,6 @@ def _unlock(lock: FileLock, home: Path) -> None:
 
 @contextmanager
 def _open_content(upload: Upload) -> Iterator[BinaryIO]:
-    """Open an upload's content for reading; a stream of the caller stays open."""
     if isinstance(upload.content, bytes):
         yield io.BytesIO(upload.content)
     elif isinstance(upload.content, PurePath):

@@ -250,7 +250,6 @@ class QdrantIndex(ABC):
         floor: float | None,
         ids: Sequence[ChunkId] = (),
     ) -> Search | None:
-        """Return the request of a search; None if nothing can be found."""
         profile = scope.profile
         check_vector(vector, profile.dimensions)
         if scope.documents == frozenset() or (limit < 1 and not ids):

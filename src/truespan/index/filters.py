@@ -265,7 +265,6 @@ def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
 # Shared by threads: an `lru_cache`, which locks, of conditions that are only read.
 @lru_cache(maxsize=8)
 def _except_documents(packed: bytes, models: ModuleType | Any) -> Any:
-    """Return the condition for points of other documents; the engine does not look them up."""
     others = models.MatchExcept(**{"except": list(array("I", packed))})
     return models.FieldCondition(key=_DOCUMENT, match=others)
 

@@ -188,7 +188,6 @@ class Remover(Struct, frozen=True):
             self.store.purge(scope, ref)
 
     def _remove_files(self, world: WorldId, doc_id: str) -> RemovedFiles:
-        """Remove the images of a document, and the pictures of its pages."""
         removed = [self.assets.remove(world, doc_id)]
         if self.pictures is not None:
             removed.append(self.pictures.remove(world, doc_id))
@@ -312,7 +311,6 @@ class Remover(Struct, frozen=True):
         return tuple(removed)
 
     def _erase_files(self, receipt: Receipt, *, erase: bool) -> Receipt:
-        """Erase remaining data in files, and complete the receipt."""
         kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
         report = self.finish_erasures(urgent=True, kinds=kinds)
         return replace(

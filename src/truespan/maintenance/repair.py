@@ -151,7 +151,6 @@ def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
 
 
 def _write_pending(store: Store, index: VectorIndex, scope: Scope) -> int:
-    """Write points for the pending chunks of a generation that have vectors; return their count."""
     written = 0
     for ref in store.unfinished(scope):
         after = -1

@@ -120,7 +120,6 @@ class HttpChat(ABC):
                 yield from pieces
 
     def _pieces(self, messages: Messages, deadline: float) -> Generator[str]:
-        """Yield the non-empty pieces of one reply, up to the maximum length."""
         left = max(_MIN_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
         with closing(self._send(messages, deadline)) as reply:
             for piece in self._read(reply):
@@ -148,7 +147,6 @@ class HttpChat(ABC):
         raise self._known_failure(reply) or reply.failure()
 
     def _decode(self, line: bytes, kind: type[Event]) -> Event:
-        """Return the content of one line of a reply; raise the error that it reports."""
         server = self._client.server
         try:
             event = msgspec.json.decode(line, type=kind)
@@ -167,7 +165,6 @@ class HttpChat(ABC):
         raise errors.ProviderRefused(f"{server} refused the request during its reply.")
 
     def _known_failure(self, reply: Reply) -> errors.ServiceError | errors.ModelUnavailable | None:
-        """Return the error for a complaint whose text says more than its status."""
         if reply.status in (400, 404, 500) and reply.names_no_model:
             return errors.ModelUnavailable(
                 f"{reply.server} has no model {self._model!r}.", advice=self._missing_advice()
@@ -190,11 +187,9 @@ class HttpChat(ABC):
         return errors.ProviderBadReply(f"{self._client.server} {problem}.", advice=advice)
 
     def _incomplete(self) -> errors.ProviderBadReply:
-        """Return the error for a reply that stopped before its end."""
         return self._bad_reply("broke off before the end of its reply", "The reply is incomplete.")
 
     def _check_end(self, reason: str) -> None:
-        """Raise ProviderBadReply unless the reply ended because it is complete."""
         if reason in _FILTERED:
             raise self._filtered()
         if reason in _TRUNCATED:
@@ -206,7 +201,6 @@ class HttpChat(ABC):
             raise self._bad_reply("ended its reply for an unexpected reason")
 
     def _filtered(self) -> errors.ProviderRefused:
-        """Return the error for a reply that a content filter blocked."""
         return errors.ProviderRefused(
             f"{self._client.server} did not answer: the model or a content filter refused.",
             advice="Ask in other words, or choose another model.",

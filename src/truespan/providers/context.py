@@ -1,4 +1,4 @@
-"""What embedders and rerankers are made from, and the makers of those on this machine."""
+"""The arguments from which embedders and rerankers are made, and the makers of local embedders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ModelContext(Struct, frozen=True):
-    """The settings of a library, and what its embedders and rerankers are made from."""
+    """The settings of a library, and other arguments of functions that make models."""
 
     settings: Settings
     folder: Path

@@ -111,7 +111,6 @@ class HttpEmbedder(ABC):
         return profile.provider == self.provider and self._is_configured_for(profile)
 
     def _is_configured_for(self, profile: EmbeddingProfile) -> bool:
-        """Return whether a profile may come from these settings, before the model is examined."""
         same_size = self._dimensions in (None, profile.dimensions)
         return same_size and profile.model == self._model
 
@@ -164,7 +163,6 @@ class HttpEmbedder(ABC):
         )
 
     def _dimensions_of(self, probe: Vector) -> int:
-        """Return the dimensions of a probe; refuse a number that differs from the settings."""
         numbers, wanted = numbers_of(probe), self._dimensions
         if not MIN_NORM < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")

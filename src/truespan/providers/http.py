@@ -347,7 +347,6 @@ class JsonClient:
         _close_all(self._idle)
 
     def _connection(self) -> Connection:
-        """Return the connection that became idle last, or a new one."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -376,7 +375,6 @@ class JsonClient:
     def _read_lines(
         self, connection: Connection, response: HTTPResponse, token: CancelToken
     ) -> Iterator[bytes]:
-        """Yield each line without its line break, also an unterminated last one."""
         room = self.bounds.body_bytes
         # Counted here, because not every version of `http.client` counts what is read like this.
         left = room + 1 if response.length is None else response.length

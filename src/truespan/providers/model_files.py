@@ -228,7 +228,6 @@ class ModelFolder(ModelFiles):
         return whole_number(self.configuration("tokenizer_config.json").get("model_max_length"))
 
     def _digest(self, name: str, limit: int) -> str:
-        """Return the SHA-256 of a file of at most `limit` bytes."""
         self._require_size(name, limit)
         try:
             with self.path(name).open("rb") as file:

@@ -191,7 +191,6 @@ class OllamaEmbedder(HttpEmbedder):
         return same_size and full_name(profile.model) in self._full_names()
 
     def _full_names(self) -> tuple[str, str]:
-        """Return the names under which Ollama may have the model."""
         return full_name(self._model), full_name(to_pull(self._model))
 
     def _installed(self) -> _Installed:
@@ -222,7 +221,6 @@ class OllamaEmbedder(HttpEmbedder):
 
 
 def _context(shown: _Shown) -> int:
-    """Return the maximum number of tokens of a text, including special tokens."""
     lengths = [
         value
         for key, value in (shown.model_info or {}).items()
@@ -275,7 +273,6 @@ class OllamaChat(HttpChat):
         return f"Get it with 'ollama pull {to_pull(self._model)}'."
 
     def _read(self, reply: StreamedReply) -> Iterator[str]:
-        """Yield the text of each line, up to the line that is marked as the last."""
         if reply.content_type and "json" not in reply.content_type.lower():
             raise self._bad_reply("sent a reply that is not JSON")
         for text in filter(bytes.strip, reply.lines):

@@ -196,7 +196,6 @@ def read_contents(network: bytes) -> NetworkContents:
 
 
 def _last_dimension(view: memoryview) -> int | None:
-    """Return the last dimension of a value, if it is fixed."""
     for step in (2, 1, 2):  # The type of the value, the type of the tensor, its shape.
         found = next(read_messages(view, step), None)
         if found is None:

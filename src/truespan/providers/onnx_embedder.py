@@ -196,7 +196,6 @@ class OnnxEmbedder(TokenizedEmbedder):
             return self._loaded
 
     def _choose_output(self, session: InferenceSession) -> str:
-        """Return the name of the output to use; raise ModelUnavailable if none fits."""
         model, rank = self._model, 2 if self._model.pooling is Pooling.NONE else 3
         shapes = {entry.name: entry.shape for entry in session.get_outputs()}
         fitting = [name for name, shape in shapes.items() if len(shape or ()) == rank]
@@ -219,7 +218,6 @@ class OnnxEmbedder(TokenizedEmbedder):
 
 
 def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
-    """Return the normalised vector of a text from its tokens' states; None if it has none."""
     import numpy
 
     match pooling:
@@ -293,7 +291,6 @@ class FolderEmbedder(OnnxEmbedder):
         )
 
     def _revision(self, pooling: Pooling, lowercase: bool) -> str:
-        """Return a digest of everything that affects a vector and is not in the profile."""
         digests = self._folder.digests
         others = {name: digests[name] for name in digests if name != self._folder.network}
         tokenizer = others.pop(TOKENIZER_FILE)

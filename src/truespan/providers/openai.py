@@ -110,7 +110,6 @@ class OpenAiEmbedder(HttpEmbedder):
         return found
 
     def _request(self, texts: list[str]) -> tuple[list[Vector], str]:
-        """Return the vectors, and the name under which the server reports the model."""
         payload: dict[str, Any] = {"model": self._model, "input": texts}
         payload["encoding_format"] = "float"
         if self._dimensions is not None:
@@ -137,7 +136,6 @@ class OpenAiEmbedder(HttpEmbedder):
         return super()._is_configured_for(profile) and profile.input_limit == self._text_limit()
 
     def _text_limit(self) -> int:
-        """Return the maximum number of tokens of a text, without its prefix."""
         limit = self._input_limit or INPUT_LIMITS.get(self._model)
         limit = limit or _MIN_CONTEXT - _SPECIAL_TOKENS
         return max(limit - self._counter.count(prefixes_for(self._model).document), 1)
@@ -263,7 +261,6 @@ class OpenAiChat(HttpChat):
 
 
 def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Parameters:
-    """Return the parameters after a complaint; unchanged if it names none."""
     if reply.status not in (400, 422):
         return parameters
     if "max_completion_tokens" in reply.words and parameters.limit == "max_tokens":

@@ -321,7 +321,6 @@ def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str)
 
 
 def _require_time(clock: Clock, deadline: float) -> float:
-    """Return the seconds until a deadline; raise ProviderUnavailable after it."""
     left = deadline - clock.monotonic()
     if left <= 0:
         raise _too_slow()

@@ -149,7 +149,6 @@ def read_file(folder: Path, name: str = FILE_NAME) -> str:
 def _read_file(
     values: dict[str, Any], lines: Mapping[str, int], file: str = FILE_NAME
 ) -> dict[str, list[tuple[Any, str]]]:
-    """Return the settings of a file by their full names, each with its value and its place."""
     given: dict[str, list[tuple[Any, str]]] = {}
     for name, path, value in tables.read_sections(values, lines):
         if name in given:
@@ -164,7 +163,6 @@ def _read_file(
 
 
 def _find_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the setting and the name of each variable that gives a setting."""
     for alias, name in SHARED_NAMES.items():
         if alias in variables:
             yield name, alias

@@ -469,7 +469,6 @@ class Settings(Struct, frozen=True):
     """Full names of the settings that the operator gave, with any value."""
 
     def __repr__(self) -> str:
-        """Return the settings without what may be secret."""
         shown = (f"{name}={self.value_of(name)!r}" for name in TYPES if name not in SECRETS)
         return f"Settings({', '.join(shown)})"
 

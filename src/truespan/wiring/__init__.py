@@ -51,6 +51,7 @@ from truespan.types.profile import EmbeddingLimits
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
+from truespan.wiring.storage import component
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder, PictureFolder
@@ -128,7 +129,7 @@ def open_library(
     clock = SystemClock()
     identities = None
     if settings.auth.issuer:
-        identities = _component("identities", "server", folder, settings, clock)
+        identities = component("identities", "server", folder, settings, clock)
     elif settings.auth != AuthSettings() or settings.auth_rules:
         raise InvalidConfiguration("The settings auth_* need auth_issuer.")
     store = storage.open_store(folder, settings, clock)
@@ -184,7 +185,7 @@ def open_library(
             default_model="" if embedder else providers.configured_model(settings),
             chat=models,
             chat_servers=defer(
-                partial(_component, "chat_servers", "server", folder, clock, store, models)
+                lambda: component("chat_servers", "server", folder, clock, store, models)
             )
             if chat is None
             else None,
@@ -192,16 +193,16 @@ def open_library(
             answers=rules,
             cohort=CohortVectors(Cohort(cohort.DIGEST, cohort.read_texts, cohort.read_vectors)),
             conversations=providers.conversation_rules(settings),
-            pages=defer(partial(_component, "pages", "crawl", settings, clock, max_bytes)),
-            watch_folders=partial(_component, "watch_folders", "crawl"),
+            pages=defer(partial(component, "pages", "crawl", settings, clock, max_bytes)),
+            watch_folders=partial(component, "watch_folders", "crawl"),
             uploads=defer(partial(_uploads, folder, settings)),
-            signing_keys=defer(partial(_component, "signing_keys", "proof", folder, settings)),
+            signing_keys=defer(partial(component, "signing_keys", "proof", folder, settings)),
             signs_questions=settings.sign_questions,
             pictures=pictures,
             backups=defer(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)
             ),
-            queue=storage.server_queue(folder, settings) if on_server else JobThread(),
+            queue=component("queue", "cluster", folder, settings) if on_server else JobThread(),
             doctor_hours=settings.worker.doctor_hours,
             identities=identities,
             random_bytes=os.urandom,
@@ -273,7 +274,6 @@ def _other_embedders(
 
 
 def _check_ocr(settings: Settings) -> None:
-    """Raise InvalidConfiguration if text recognition is on but not installed."""
     if settings.ocr != "auto":
         return
     from truespan.parsing import can_recognise
@@ -286,7 +286,6 @@ def _check_ocr(settings: Settings) -> None:
 
 
 def _local_model(settings: Settings) -> LocalModel:
-    """Return the configured local model; its files are read when it is first used."""
     return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
 
 
@@ -358,11 +357,6 @@ def _usage_key(folder: Path) -> UsageKey:
     return UsageKey(folder / storage.USAGE_KEY_FILE)
 
 
-def _component(name: str, extension: str, *arguments: object) -> Any:
-    """Return a component that an extension creates."""
-    return require(tables().components.get(name), name, extension)(*arguments)
-
-
 def make_preparation(folder: Path, settings: Settings) -> Preparation:
     """Return the processing of sources; raise errors of the sanitizer's files."""
 
@@ -397,17 +391,13 @@ def _sanitizer(folder: Path, settings: Settings) -> TextFilter | None:
     if settings.sanitize.enabled == "off":
         return None
     given = folder, settings.sanitize, folder / storage.KEY_FILE
-    make = partial(_component, "sanitizer", "checks", *given)
+    make = partial(component, "sanitizer", "checks", *given)
     return make() if "sanitizer" in tables().components else defer(make)
 
 
 def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> VectorIndex:
-    """Return the embedded index, or the index on the configured server."""
     if settings.index.url:
-        from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
-
-        options = storage.server_options(folder, settings)
-        return QdrantServerIndex(options, clock, library_id=store.library_id)
+        return component("index", "cluster", folder, settings, clock, store)
     return EdgeIndex(
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,

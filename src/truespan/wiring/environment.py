@@ -9,10 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from truespan.errors import TruespanError
-from truespan.extensions.cluster.qdrant import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import VectorIndex
 from truespan.providers.context import ModelContext
@@ -24,6 +21,7 @@ from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
 from truespan.types.maintenance import Check, Verdict
 from truespan.wiring.providers import make_embedder
+from truespan.wiring.storage import component
 
 _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
@@ -53,20 +51,7 @@ def check_environment(
 def _check_index(settings: Settings, index: VectorIndex) -> Check:
     if not settings.index.url:
         return check_index("index process", index)
-    from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
-
-    found = check_index("index server", index)
-    if found.verdict is not Verdict.OK or not isinstance(index, QdrantServerIndex):
-        return found
-    says = f"Qdrant {index.version()} {found.says}"
-    if failed := index.failed_collections():
-        says += f"; it failed to carry out a write in {', '.join(failed)} (status red)"
-        remedy = "Check the log and the disk of the server; then run 'truespan doctor' again."
-        return replace(found, verdict=Verdict.PROBLEM, says=says, remedy=remedy)
-    if index.is_supported():
-        return replace(found, says=says)
-    remedy = f"Truespan is tested with Qdrant {SUPPORTED}; use one of these versions."
-    return replace(found, verdict=Verdict.WARNING, says=says, remedy=remedy)
+    return component("index_check", "cluster", index, check_index("index server", index))
 
 
 def _check_model(context: ModelContext) -> Check:
@@ -82,7 +67,6 @@ def _check_model(context: ModelContext) -> Check:
 
 
 def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:
-    """Check that a provider that needs keys has one, without showing it."""
     name = f"{purpose} keys"
     if provider not in USUAL_VARIABLES or keyless:
         return Check(name, Verdict.OK, "none needed")
@@ -103,7 +87,6 @@ def _check_chat(settings: Settings) -> Check:
 
 
 def _check_reranker(rerank: RerankOptions | None) -> Check:
-    """Check that the reranker scores a text."""
     if rerank is None:
         return Check("reranker", Verdict.OK, "none: results are in the order of retrieval")
     name, reranker = f"reranker {rerank.reranker.name}", rerank.reranker

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from msgspec.structs import asdict
-
 from truespan.core.clock import SystemClock
-from truespan.errors import InvalidConfiguration, resource_error
+from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
 from truespan.settings.catalogue import Settings, split_list
 from truespan.store import Store
 from truespan.store.engines.sqlite import SqliteDatabase
+from truespan.tables import require, tables
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import Manifest
-from truespan.types.token import Secret
 
 if TYPE_CHECKING:
-    from truespan.extensions.cluster.qdrant import ServerOptions
-    from truespan.extensions.cluster.queue import ProcrastinateQueue
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.backup import BackupWriter
 
@@ -36,8 +29,6 @@ KEY_FILE = "pseudonyms.key"
 USAGE_KEY_FILE = "usage.key"
 SIGNING_KEYS_FILE = "signing.key"
 KEY_FILES = (KEY_FILE, USAGE_KEY_FILE, SIGNING_KEYS_FILE)
-_MAX_LENGTH = 4096
-_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def is_on_server(settings: Settings) -> bool:
@@ -51,102 +42,20 @@ def assets_folder(folder: Path, settings: Settings) -> Path:
 
 
 def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
-    """Return the store: a file, or a PostgreSQL database that is checked to separate worlds.
+    """Return the store: a file, or a database on a server that is checked to separate worlds.
 
     Raises:
         InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
         StoreUnsafe, StoreOutdated, LibraryTooNew, LibraryTooOld: the database cannot be used.
     """
-    if not is_on_server(settings):
-        return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
-    url = _server_url(folder, settings, "store_url")
-    from truespan.extensions.cluster.postgres import Address, PostgresDatabase
-
-    address = Address(url, timeout_seconds=settings.store.timeout_seconds)
-    return Store(PostgresDatabase(address), clock)
+    if is_on_server(settings):
+        return Store(component("database", "cluster", folder, settings), clock)
+    return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
 
 
-def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
-    """Return the job queue in the database of the store; it connects when it is first used."""
-    url = _server_url(folder, settings, "store_url")
-    from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
-
-    return ProcrastinateQueue(url, QueueLimits(timeout_seconds=settings.store.timeout_seconds))
-
-
-def prepare_tables(folder: Path) -> tuple[int, int]:
-    """Create or update the tables of a library's store; return the schema before and after.
-
-    Raises:
-        InvalidConfiguration: the settings have no store_url, or no store_owner_url.
-        StoreUnsafe, LibraryTooNew, LibraryTooOld: the database cannot be used.
-    """
-    settings = read_settings(folder)
-    if not is_on_server(settings):
-        raise InvalidConfiguration(
-            "The store of this library is a file, which needs no preparation.",
-            advice="Set store_url for a store in PostgreSQL; see docs/deployment.md.",
-        )
-    owner = _server_url(folder, settings, "store_owner_url")
-    url = _server_url(folder, settings, "store_url")
-    from truespan.extensions.cluster.postgres_server import prepare_store, role_of
-    from truespan.extensions.cluster.queue import prepare_queue
-
-    prepared = prepare_store(owner, role_of(url), also=prepare_queue)
-    return prepared.before, prepared.now
-
-
-def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
-    """Return a URL from a setting, or from the file it names. No message contains the URL."""
-    if any(find_spec(package) is None for package in ("psycopg", "psycopg_pool", "procrastinate")):
-        raise InvalidConfiguration(
-            "A store in PostgreSQL needs packages that are not installed.",
-            advice="Install Truespan with the extra 'server'.",
-        )
-    url, file = settings.value_of(name), settings.value_of(f"{name}_file")
-    if bool(url) == bool(file):
-        raise InvalidConfiguration(f"Set either {name} or {name}_file.")
-    if file:
-        try:
-            with (folder / file).open(encoding="utf-8") as content:
-                url = content.read(_MAX_LENGTH).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            refusal = InvalidConfiguration(f"The file named by {name}_file cannot be read.")
-            raise resource_error(error) or refusal from None
-    try:
-        is_valid = urlsplit(url).scheme in ("postgresql", "postgres")
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise InvalidConfiguration(
-            f"The setting {name} must be a postgresql:// address with host, database and role."
-        )
-    return Secret(url)
-
-
-def server_options(folder: Path, settings: Settings) -> ServerOptions:
-    """Return the options of the Qdrant server; raise if settings contradict each other."""
-    from truespan.extensions.cluster.qdrant import ServerOptions, server_targets
-
-    if not _PREFIX.fullmatch(settings.qdrant.prefix):
-        raise InvalidConfiguration(
-            "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
-        )
-    if settings.qdrant.write_factor > settings.qdrant.replicas:
-        raise InvalidConfiguration(
-            "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
-        )
-    server_targets(settings.index.url)
-    usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
-    given = asdict(settings.qdrant)
-    if settings.qdrant.ca_file:
-        given["ca_file"] = str(folder / settings.qdrant.ca_file)
-    return ServerOptions(
-        **given,
-        url=settings.index.url,
-        key=next(usable, Secret("")),
-        approximate=approximate_worlds(settings),
-    )
+def component(name: str, extension: str, *arguments: object) -> Any:
+    """Return a component that an extension creates."""
+    return require(tables().components.get(name), name, extension)(*arguments)
 
 
 def approximate_worlds(settings: Settings) -> frozenset[WorldId]:

@@ -1,6 +1,26 @@
-"""Libraries on servers: PostgreSQL, a Qdrant server, and workers in processes of their own.
+"""Libraries on servers: PostgreSQL, a Qdrant server, and the queue of worker processes.
 
 Owns: the technology of these servers, and the queue of jobs in PostgreSQL.
-Does not own: the SQL of the tables, which is written once for both stores.
+Does not own: the SQL of the tables, which is written once for both stores; running a job.
 Must hold: the contract suites of stores and indexes pass unchanged.
 """
+
+from __future__ import annotations
+
+from truespan.tables import Commands, Tables
+
+_HERE = "truespan.extensions.cluster"
+
+
+def register(tables: Tables) -> None:
+    """Add the commands, and what libraries on servers consist of."""
+    tables.commands += (
+        Commands("Serve", f"{_HERE}.commands", ("worker",)),
+        Commands("Maintenance", f"{_HERE}.commands", ("prepare-store",)),
+    )
+    tables.components |= {
+        "database": f"{_HERE}.configured:open_database",
+        "index": f"{_HERE}.configured:make_index",
+        "index_check": f"{_HERE}.configured:check_server",
+        "queue": f"{_HERE}.configured:make_queue",
+    }

@@ -477,7 +477,6 @@ _ENCODE_ITEM: Final[Mapping[type | None, Callable[[Any], str]]] = {
 # Shared by threads: caches of texts and frozen profiles.
 @cache
 def _translate(sql: LiteralString) -> LiteralString:
-    """Return a statement in SQL of PostgreSQL, with parameters in the driver's format."""
     spelled = expand_macros(sql, SPELLINGS).replace("%", "%%")
     return _as_query(re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", spelled))
 

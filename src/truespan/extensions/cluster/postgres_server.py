@@ -474,7 +474,6 @@ def create_role(connection: Connection, role: str) -> None:
 
 
 def _protect(connection: Connection) -> None:
-    """Apply the policy to every table of worlds that the catalogue lists."""
     rows = connection.execute(
         """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE n.nspname = 'truespan' AND c.relkind IN ('r', 'p')
@@ -501,7 +500,6 @@ def _protect(connection: Connection) -> None:
 
 
 def _grant(connection: Connection, application: str) -> None:
-    """Grant the rows to both roles, and both roles to the application."""
     for schema, role in ((WORLD_SCHEMA, WORLD_ROLE), (SHARED_SCHEMA, SHARED_ROLE)):
         names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
         for statement in (

@@ -241,7 +241,6 @@ class ProcrastinateQueue:
 
 @contextmanager
 def _map_queue_errors() -> Iterator[None]:
-    """Map errors of the queue to ours, as the store does."""
     try:
         yield
     except ConnectorException as error:
@@ -341,7 +340,6 @@ class QueueWorker(Struct, dict=True):
                 await self._serve(app, connector)
 
     async def _serve(self, app: App, connector: PsycopgConnector) -> None:
-        """Register a worker, and run orders until it ends."""
         seconds = self.queue.limits.stalled_seconds
         worker = StoppableWorker(
             app,
@@ -403,7 +401,6 @@ class QueueWorker(Struct, dict=True):
                 await self._requeue_orphans(connector)
 
     async def _tick(self) -> None:
-        """Submit recorded jobs that are missing from the queue, and maintenance that is due."""
         try:
             await asyncio.to_thread(self.on_tick)
         except errors.TruespanError as error:
@@ -416,7 +413,6 @@ class QueueWorker(Struct, dict=True):
             _log.warning("Workers died; jobs requeued: %d.", len(rows))
 
     def _run_order(self, context: JobContext, *, world: str, job: str) -> None:
-        """Run a job on its own thread, then requeue, delay or drop its order."""
         known = context.job.priority in set(Urgency)
         urgency = Urgency(context.job.priority) if known else Urgency.INGEST
         order = JobOrder(WorldId(world), job, urgency)
@@ -450,7 +446,6 @@ class QueueWorker(Struct, dict=True):
 
 
 def _is_outage(error: ConnectorException) -> bool:
-    """Return whether the server failed, and not the statement."""
     try:
         with _map_queue_errors():
             raise error

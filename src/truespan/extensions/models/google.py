@@ -124,8 +124,6 @@ class GoogleEmbedder(HttpEmbedder):
         return self._send(f"{self._path}:countTokens", payload).read(_Counted).total_tokens
 
     def _send(self, path: str, payload: Any = None) -> Reply:
-        """Return the successful reply to a POST, or to a GET if there is no payload."""
-
         def send(key: Secret | None) -> Reply:
             headers = {} if key is None else {"x-goog-api-key": key.reveal()}
             if payload is None:

@@ -156,7 +156,6 @@ def _write_network() -> bytes:
 
 
 def _look_up() -> Iterator[bytes]:
-    """Yield the nodes that look the vectors of the pieces up and restore their precision."""
     yield node("Squeeze", ["input_ids", "first"], "ids")
     yield node("Mod", ["ids", "blocks"], "block")
     yield node("Div", ["ids", "blocks"], "row_of_block")
@@ -171,7 +170,6 @@ def _look_up() -> Iterator[bytes]:
 
 
 def _convolve() -> Iterator[bytes]:
-    """Yield the nodes of the convolutions; each layer adds to its input."""
     yield node("MatMul", ["pieces", "projection"], "projected")
     yield node("Add", ["projected", "projection_bias"], "biased")
     norm = ["biased", "projection_gain", "projection_shift"]
@@ -195,7 +193,6 @@ def _convolve() -> Iterator[bytes]:
 
 
 def _average() -> Iterator[bytes]:
-    """Yield the nodes that average all pieces, scaled by the square root of their number."""
     yield node("Concat", ["pieces", "neighbourhoods"], "features", axis=1)
     yield node("LayerNormalization", ["features", "gain", "shift"], _STATES, epsilon=_EPSILON)
     yield node("ReduceMean", [_STATES], "average", axes=[0])
@@ -208,7 +205,6 @@ def _average() -> Iterator[bytes]:
 
 
 def _transform() -> Iterator[bytes]:
-    """Yield the nodes of the dense layers; the second and fourth see the input of the previous."""
     for layer, source, output in ((0, "text", "hidden1"), (2, "hidden1", "sentence_embedding")):
         skip, last = f"skip{layer + 1}", "Tanh" if layer else "Relu"
         yield node("MatMul", [source, f"dense{layer}"], f"inner{layer}")

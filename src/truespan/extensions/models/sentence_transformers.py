@@ -194,7 +194,6 @@ class TorchFolder(ModelFolder):
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep transformers from writing progress bars and reports while a model is loaded."""
     from transformers.utils import logging  # pyright: ignore[reportMissingImports]
 
     before, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -82,7 +82,6 @@ def find_devices(wanted: str) -> list[device]:
 
 
 def _usable() -> list[str]:
-    """Return the names of the devices that can be used; the CPU is the last."""
     torch = import_torch()
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     return [*gpus, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
@@ -320,7 +319,6 @@ class TorchRunner:
             self._free.put(slot)
 
     def _halve(self, tokens: int, device: device) -> None:
-        """Lower the size of batches to half of a batch that did not fit."""
         import_torch().cuda.empty_cache()
         with self._loading:
             lower = max(tokens // 2, 1) < self._batch_tokens
@@ -363,7 +361,6 @@ class TorchRunner:
 
 
 def _pad(texts: Sequence[Encoding], width: int, options: RunOptions) -> tuple[numpy.ndarray, ...]:
-    """Return ids, mask and kinds of texts as rows that are padded on the right."""
     import numpy
 
     ids, mask, kinds = (numpy.zeros((len(texts), width), numpy.int64) for _ in range(3))

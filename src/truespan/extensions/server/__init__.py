@@ -15,7 +15,7 @@ _HERE = "truespan.extensions.server"
 def register(tables: Tables) -> None:
     """Add the commands, and what the engine looks up."""
     tables.commands += (
-        Commands("Serve", f"{_HERE}.serve_command", ("serve", "mcp", "worker")),
+        Commands("Serve", f"{_HERE}.serve_command", ("serve", "mcp")),
         Commands("Models", f"{_HERE}.models_command", ("models",)),
     )
     tables.components |= {

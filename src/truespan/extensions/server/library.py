@@ -124,7 +124,7 @@ class LibraryServer:
         If several processes do this at once, each job is resumed once. Jobs that were cancelled,
         and jobs whose process crashed too often, are left alone.
         """
-        from truespan.extensions.cluster.worker import resume_waiting
+        from truespan.engine.worker import resume_waiting
 
         if self._authority != OWNER:
             raise NotAllowed("resume jobs")

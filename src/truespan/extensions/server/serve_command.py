@@ -4,16 +4,13 @@ import gc
 import json
 import re
 import shutil
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from truespan.cli.commands import Option, WholeNumber
+from truespan.cli.commands import Option
 from truespan.cli.options import Folder, Json, Place, WorldName, folder_of
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidArgument
@@ -136,46 +133,6 @@ def describe_startup(startup: "Startup") -> str:
     }
     lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]
     return "".join([f"Truespan {startup.version}\n", *lines])
-
-
-def worker(
-    library: Folder = None,
-    concurrency: Annotated[
-        int, Option(help="Number of jobs to run at once.", type=WholeNumber(1, 64))
-    ] = 1,
-    once: Annotated[bool, Option(help="Exit when the queue is empty.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Run the queued jobs of a library in PostgreSQL until stopped."""
-    import truespan
-
-    folder = folder_of(library)
-    with truespan.open(folder, logs=True) as opened, stop_on_signals() as stop:
-        if not as_json and not once and opened.has_workers:
-            echo(f"Running jobs of {folder}, {concurrency} at a time. Stop with Ctrl-C.")
-        done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
-    jobs = "1 job" if done == 1 else f"{done} jobs"
-    echo(to_json({"carried_out": done}) if as_json else f"Ran {jobs}.")
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that is set on SIGTERM or SIGINT; a second signal ends the process."""
-    event = threading.Event()
-
-    def on_signal(_number: int, _frame: object) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    previous = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield event
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def mcp(

@@ -158,7 +158,6 @@ class EdgeLink:
             raise
 
     def _require_room(self) -> None:
-        """Raise `StorageFull` if the disk is full, so that the process ended or cannot start."""
         try:
             require_space(self._folder, _MIN_FREE)
         except errors.StorageFull:
@@ -172,7 +171,6 @@ class EdgeLink:
             return self._free.pop() if self._free else None
 
     def _open(self) -> Connection:
-        """Return a new connection; start a process if none answers."""
         with self._starting:
             if self._process is not None and self._process.poll() is not None:
                 self._process = None

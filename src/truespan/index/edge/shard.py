@@ -100,7 +100,6 @@ def edge_errors(doing: str) -> Iterator[None]:
 
 
 def _resource_error(error: BaseException) -> errors.TruespanError | None:
-    """Return the error for an exhausted resource, which Edge names only in its message."""
     if known := errors.resource_error(error):
         return known
     number = _OS_ERROR.search(str(error))
@@ -199,7 +198,6 @@ class Shard:
         self._write(new)
 
     def _write(self, points: list[edge.Point]) -> None:
-        """Write points, and quantize a quantized collection from time to time."""
         self._edge.update(edge.UpdateOperation.upsert_points(points))
         self._new_points += len(points)
         if self.quantized and self._new_points >= _MAX_NEW_POINTS:
@@ -519,7 +517,6 @@ class Collections:
         sync_folder(self._folder)
 
     def _set_aside(self, name: str) -> Path:
-        """Close a collection and move its files away; return their new path."""
         path = self._path(name)
         removed = path.with_suffix(_REMOVED)
         self._abandon(name)
@@ -553,7 +550,6 @@ class Collections:
         self._rewrite_counts[name] = self._rewrite_counts.get(name, 0) + 1
 
     def _abandon(self, name: str) -> None:
-        """Cancel a rewrite and remove its files."""
         if (rewrite := self._rewrites.pop(name, None)) is not None:
             with suppress(errors.IndexRefused):
                 rewrite.shard.close()

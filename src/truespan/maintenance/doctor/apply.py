@@ -149,7 +149,6 @@ class Applier(Struct, frozen=True):
     def _wrong_vectors(
         self, scope: Scope, items: Sequence[Item], embedder: Embedder
     ) -> list[TextHash]:
-        """Return the texts whose stored vector is wrong where it differs from the point."""
         ids = [ChunkId(item.subject) for item in items if item.finding is Finding.CHANGED_VECTOR]
         if not ids:
             return []

@@ -267,7 +267,6 @@ class Examiner(Struct, frozen=True):
         return plan
 
     def _records(self, world: WorldId) -> Iterator[Item]:
-        """Yield what readers and callers wrote that does not match its checksum."""
         store = self.store
         for finding, damaged in (
             (Finding.DAMAGED_NOTE, store.damaged_notes(world)),
@@ -481,7 +480,6 @@ def _present(finding: Finding, action: Action, count: int) -> list[Item]:
 
 
 def _key(chunk_id: ChunkId) -> bytes:
-    """Return an id in 16 bytes; an id that is not a UUID is encoded as it is."""
     try:
         return UUID(chunk_id).bytes
     except ValueError:

@@ -116,7 +116,6 @@ class _Failure:
         return IndexUnavailable(f"No node of the index server answered. {told}", advice=_LATER)
 
     def _error_for_connection(self, error: Exception) -> TruespanError:
-        """Return the error for a request that was not sent, or not answered."""
         if isinstance(error, AddressRefused):
             return InvalidConfiguration(
                 f"{self._server}, named by index_url, has only addresses that are refused.",
@@ -192,7 +191,6 @@ class _Failure:
 
 
 def _cause(error: BaseException | None, kind: type[_Cause]) -> _Cause | None:
-    """Return the exception of a kind in the chain of causes: the HTTP client wraps it."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error

@@ -186,7 +186,6 @@ class Server:
         ).count
 
     def _create(self, name: str, collection: Collection) -> None:
-        """Create an empty collection in strict mode."""
         graph = bool(self._options.approximate)
         size, distance = collection.size, _DISTANCES[collection.distance]
         try:
@@ -451,7 +450,6 @@ class Server:
         return ticket, True
 
     def _begin_rewrite(self, name: str, found: models.CollectionInfo) -> None:
-        """Start a rewrite of all segments with deleted points, and record the previous settings."""
         before = found.config.optimizer_config
         usual = {key: getattr(before, key) for key in _EAGER.model_dump(exclude_none=True)}
         usual[_SINCE] = self._clock.now()
@@ -472,7 +470,6 @@ class Server:
         return min(max(_REWRITE_SECONDS - waited, 0.0), _REWRITE_SECONDS)
 
     def _end_rewrite(self, name: str, found: models.CollectionInfo) -> None:
-        """Restore the previous settings, and remove their record by setting it to null."""
         noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
         usual = _USUAL
         if isinstance(noted, dict):
@@ -529,7 +526,6 @@ def _has_graph(info: models.CollectionInfo) -> bool:
 
 
 def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
-    """Refuse a collection that was created for vectors of another size or distance."""
     vectors = info.config.params.vectors
     if not isinstance(vectors, models.VectorParams):
         raise errors.IndexSchemaMismatch(str(collection), "several names")

@@ -174,7 +174,6 @@ class _Node(httpx.HTTPTransport):
         return self._complete(reply, end)
 
     def _complete(self, reply: httpx.Response, deadline: float) -> httpx.Response:
-        """Return a reply with its complete body, within the limits of time and size."""
         pieces: list[bytes] = []
         size = 0
         try:
@@ -305,7 +304,6 @@ def open_client(
 
 
 def _tls_context(options: ServerOptions) -> ssl.SSLContext:
-    """Return a context that trusts the certificates of the settings, or those of the machine."""
     try:
         return ssl.create_default_context(cafile=options.ca_file or None)
     except (OSError, ValueError) as error:

@@ -83,7 +83,6 @@ class LibraryWorker:
             self._components.store.interrupt_job(scope, job.id, own)
 
     def _find(self, order: JobOrder) -> tuple[World, Scope | None, Job | None]:
-        """Return the world, the scope and the record of a job; None for each that is gone."""
         world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
         try:
             scope = world.access.scope()
