@@ -16,6 +16,7 @@ from tests.support.docx_maker import (
     text_box,
     vml_box,
 )
+from tests.support.rows import each_row
 from tests.unit.test_docx import HEADINGS, kinds, loaded, places, texts
 from truespan.types.text import Block, BlockKind
 
@@ -31,23 +32,43 @@ def test_a_text_box_is_read_once_after_the_paragraph_it_hangs_on(box: str) -> No
     assert texts(p(r("be") + box + r("fore")) + p("after")) == ["before", "box", "after"]
 
 
-def test_a_text_box_within_a_text_box_is_read_once() -> None:
-    inner = text_box(p("inner"))
+FALLBACK = (
+    "<mc:AlternateContent><mc:Choice Requires='future'><w:drawing/></mc:Choice>"
+    f"<mc:Fallback>{vml_box(p('old'))}</mc:Fallback></mc:AlternateContent>"
+)
+WIDE = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr>' + p("wide") + "</w:tc>"
+LOW = "<w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:tcPr/>" + p("x") + "</w:tc>"
+A, B, C = (f"<w:tc>{p(text)}</w:tc>" for text in "abc")
+GONE = [f"<w:tr><w:trPr><w:{mark}/></w:trPr>{C}</w:tr>" for mark in ("del", "hidden")]
 
-    assert texts(p(r("a") + text_box(p(r("outer") + inner))) + p("z")) == [
-        "a", "outer", "inner", "z",
-    ]  # fmt: skip
+
+def control(inner: str) -> str:
+    return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
 
 
-def test_what_only_the_fallback_can_show_is_read() -> None:
-    body = p(
-        r(
-            "<mc:AlternateContent><mc:Choice Requires='future'><w:drawing/></mc:Choice>"
-            f"<mc:Fallback>{vml_box(p('old'))}</mc:Fallback></mc:AlternateContent>"
-        )
-    )
+ROW = f"<w:tr>{control(A)}<w:tc>{control(p('b'))}</w:tc></w:tr>"
 
-    assert texts(body) == ["old"]
+
+@each_row(
+    ("body", "expected"),
+    [
+        (p(r("a") + text_box(p(r("outer") + text_box(p("inner"))))) + p("z"),
+         ["a", "outer", "inner", "z"]),
+        (p(r(FALLBACK)), ["old"]),
+        # A note stands once, and without a note nothing does; those of a table stand after it.
+        (p(r("a") + note_mark(1) + note_mark(7)) + p(r("b") + note_mark(1)), ["a", "one", "b"]),
+        (table(["a", p(r("b") + note_mark(1))])
+         + p(r("c") + text_box(p(r("d") + note_mark(2)))), ["a | b", "one", "c", "d", "two"]),
+        # A cell is one line, also with a table in it, or with controls around it.
+        (table([p("a") + p("b"), p(r("<w:t>c</w:t><w:br/><w:t>d</w:t>"))]), ["a b | c d"]),
+        (table(["a", p("b") + table(["1", "2"], ["3", "4"]) + p("c")]), ["a | b 1, 2; 3, 4 c"]),
+        (f"<w:tbl><w:tr>{WIDE}</w:tr><w:tr>{LOW}</w:tr></w:tbl>", ["wide\n | x"]),
+        (f"<w:tbl>{control(ROW)}<w:tr>{C}</w:tr></w:tbl>", ["a | b\nc"]),
+        *((f"<w:tbl>{gone}<w:tr>{A}{B}</w:tr></w:tbl>", ["a | b"]) for gone in GONE),
+    ],
+)  # fmt: skip
+def test_docx_boxes_notes_and_tables_are_read(body: str, expected: list[str]) -> None:
+    assert texts(body, footnotes=note(1, "one") + note(2, "two")) == expected
 
 
 def test_the_words_of_a_diagram_are_read() -> None:
@@ -107,19 +128,6 @@ def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) ->
     ]  # fmt: skip
 
 
-def test_a_note_stands_once_and_without_a_note_nothing_does() -> None:
-    body = p(r("a") + note_mark(1) + note_mark(7)) + p(r("b") + note_mark(1))
-
-    assert texts(body, footnotes=note(1, "n")) == ["a", "n", "b"]
-
-
-def test_notes_of_a_table_and_of_a_box_stand_after_them() -> None:
-    notes = note(1, "one") + note(2, "two")
-    body = table(["a", p(r("b") + note_mark(1))]) + p(r("c") + text_box(p(r("d") + note_mark(2))))
-
-    assert texts(body, footnotes=notes) == ["a | b", "one", "c", "d", "two"]
-
-
 def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
     count = 3000
     notes = "".join(note(n, p(r(f"n{n}") + note_mark(n + 1))) for n in range(count))
@@ -137,42 +145,6 @@ def test_a_table_is_rows_of_cells() -> None:
     body = table(["Name", "Age"], ["Ann", "7"], ["", ""], ["Bob", ""], ["", "9"])
 
     assert kinds(body) == [(BlockKind.TABLE, "Name | Age\nAnn | 7\nBob\n | 9")]
-
-
-def test_paragraphs_and_lines_of_a_cell_are_one_line() -> None:
-    assert texts(table([p("a") + p("b"), p(r("<w:t>c</w:t><w:br/><w:t>d</w:t>"))])) == ["a b | c d"]
-
-
-def test_a_table_within_a_cell_can_be_read() -> None:
-    inner = table(["1", "2"], ["3", "4"])
-
-    assert texts(table(["a", p("b") + inner + p("c")])) == ["a | b 1, 2; 3, 4 c"]
-
-
-def test_a_merged_cell_stands_once() -> None:
-    wide = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr>' + p("wide") + "</w:tc>"
-    low = "<w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:tcPr/>" + p("x") + "</w:tc>"
-    body = f"<w:tbl><w:tr>{wide}</w:tr><w:tr>{low}</w:tr></w:tbl>"
-
-    assert texts(body) == ["wide\n | x"]
-
-
-def test_controls_around_rows_and_cells_hide_nothing() -> None:
-    def control(inner: str) -> str:
-        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
-
-    cells = control(f"<w:tc>{p('a')}</w:tc>") + f"<w:tc>{control(p('b'))}</w:tc>"
-    body = f"<w:tbl>{control(f'<w:tr>{cells}</w:tr>')}<w:tr><w:tc>{p('c')}</w:tc></w:tr></w:tbl>"
-
-    assert texts(body) == ["a | b\nc"]
-
-
-@pytest.mark.parametrize("mark", ["del", "hidden"])
-def test_a_row_that_was_deleted_or_hidden_is_left_out(mark: str) -> None:
-    gone = f"<w:tr><w:trPr><w:{mark}/></w:trPr><w:tc>{p('no')}</w:tc></w:tr>"
-    body = f"<w:tbl>{gone}<w:tr><w:tc>{p('a')}</w:tc><w:tc>{p('b')}</w:tc></w:tr></w:tbl>"
-
-    assert texts(body) == ["a | b"]
 
 
 def test_a_table_of_one_cell_is_a_frame_whose_headings_begin_no_chapter() -> None:

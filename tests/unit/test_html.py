@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
+from tests.support.rows import each_row
 from truespan.errors import SourceRefused
 from truespan.parsing import load
 from truespan.parsing.formats.html import load_html
@@ -53,10 +54,25 @@ def test_html_white_space_matches_a_browser(page: str, text: str):
     assert texts(page) == [text]
 
 
-def test_blocks_break_and_need_no_paragraph():
-    page = "zero<div>one<div>two</div>three <span style='display: block'>four</span></div><hr>five"
-
-    assert texts(page) == ["zero", "one", "two", "three", "four", "five"]
+@each_row(
+    ("page", "expected"),
+    [
+        ("zero<div>one<div>two</div>three <span style='display: block'>four</span></div><hr>five",
+         ["zero", "one", "two", "three", "four", "five"]),
+        ("<dl><dt>term<dd>one<dd>two<dt>other</dl>", ["term", "  one", "  two", "other"]),
+        ("<div>a <svg><g><div>drawn</div></g></svg> b</div>", ["a b"]),
+        ("<table>a<tr>b<td>c<td>d</td>e<td>f<tr>g<td>h</table>", ["a\nb\nc | d\ne\nf\ng\nh"]),
+        ("<ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby>", ["漢(kan)字(ji)"]),
+        ("<ruby>漢<rp>（</rp><rt>kan</rt><rp>）</rp></ruby>", ["漢（kan）"]),
+        # The main part is chosen, with the title before it and all articles.
+        ("<h1>Title</h1><p>other</p><main>text text</main>", ["Title", "text text"]),
+        ("<p>zero</p><article>one</article><article>two</article>", ["zero", "one", "two"]),
+        ("<header><h1>Title</h1><p>by her</p><nav>menu</nav></header><p>text</p>",
+         ["Title", "by her", "text"]),
+    ],
+)  # fmt: skip
+def test_html_text_is_read(page: str, expected: list[str]):
+    assert texts(page) == expected
 
 
 def test_code_is_kept_as_it_is():
@@ -115,10 +131,6 @@ def test_ordered_lists_count_as_the_page_says(page: str, marks: str):
     assert texts(page) == [f"{mark} x" for mark in marks.split()]
 
 
-def test_definitions_stand_below_their_terms():
-    assert texts("<dl><dt>term<dd>one<dd>two<dt>other</dl>") == ["term", "  one", "  two", "other"]
-
-
 def test_tables_become_rows_and_their_caption_stands_before_them():
     page = (
         "<table><caption>Ages</caption><thead><tr><th>name<th>age</thead>"
@@ -151,10 +163,6 @@ def test_html_layout_table_is_not_a_table(content: str):
     assert BlockKind.TABLE not in found
 
 
-def test_a_drawing_does_not_break_the_line_it_stands_in():
-    assert texts("<div>a <svg><g><div>drawn</div></g></svg> b</div>") == ["a b"]
-
-
 def test_a_table_within_a_table_stays_readable():
     inner = "<table><tr><td>a<td>b<tr><td>c<td>d</table>"
 
@@ -162,17 +170,6 @@ def test_a_table_within_a_table_stays_readable():
         (BlockKind.PARAGRAPH, "one"),
         (BlockKind.TABLE, "a | b\nc | d"),
     ]
-
-
-def test_text_between_the_cells_of_a_table_keeps_its_order():
-    page = "<table>a<tr>b<td>c<td>d</td>e<td>f<tr>g<td>h</table>"
-
-    assert "\n".join(texts(page)) == "a\nb\nc | d\ne\nf\ng\nh"
-
-
-def test_ruby_is_read_in_parentheses():
-    assert texts("<ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby>") == ["漢(kan)字(ji)"]
-    assert texts("<ruby>漢<rp>（</rp><rt>kan</rt><rp>）</rp></ruby>") == ["漢（kan）"]
 
 
 # What is not shown
@@ -235,23 +232,11 @@ def test_the_main_part_is_preferred(main: str):
     assert texts(page) == ["Byline", *["A sentence of the text."] * 9]
 
 
-def test_the_title_is_kept_when_it_stands_before_the_main_part():
-    assert texts("<h1>Title</h1><p>other</p><main>text text</main>") == ["Title", "text text"]
-
-
 @pytest.mark.parametrize("part", ["<main>{}</main>", "<article>{}</article>"])
 def test_a_main_part_that_holds_next_to_nothing_is_not_believed(part: str):
     page = f"<p>{'The text of the page. ' * 20}</p>{part.format('little')}"
 
     assert len(texts(page)) == 2
-
-
-def test_several_articles_are_all_kept():
-    assert texts("<p>zero</p><article>one</article><article>two</article>") == [
-        "zero",
-        "one",
-        "two",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -268,12 +253,6 @@ def test_html_boilerplate_of_the_page_is_left_out(part: str):
 
     assert texts(f"<p>text</p>{part}") == ["text"]
     assert " ".join(texts(f"<section><p>text</p>{part}</section>")).split() == ["text", *words]
-
-
-def test_a_header_with_the_title_is_kept_without_its_menu():
-    page = "<header><h1>Title</h1><p>by her</p><nav>menu</nav></header><p>text</p>"
-
-    assert texts(page) == ["Title", "by her", "text"]
 
 
 # Places and properties
