@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.docx_maker import abstract, cell, item, level, num, p, r, style
+from tests.support.rows import each_row
 from tests.unit.test_docx import kinds, places, texts
 from truespan.types.text import BlockKind
 
@@ -20,18 +21,6 @@ def test_docx_items_are_numbered_and_indented_by_level() -> None:
         (BlockKind.LIST, text)
         for text in ("1. a", "  a) b", "  b) c", "    1.b.i d", "2. e", "  a) f")
     ]
-
-
-def test_bullets_are_strokes() -> None:
-    bullets = abstract(level(0, "bullet", "\uf0b7"), level(1, "bullet", "o"))
-
-    assert texts(item("a") + item("b", 1), numbering=bullets + num(1)) == ["- a", "  - b"]
-
-
-def test_further_lines_of_an_item_stand_below_its_text() -> None:
-    body = item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>"), 1)
-
-    assert texts(body, numbering=NUMBERS + num(1)) == ["  a) a\n    b"]
 
 
 @pytest.mark.parametrize(
@@ -68,34 +57,39 @@ def test_numbers_are_written_in_the_form_of_the_list(
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
 
 
-def test_docx_list_instances_share_their_count() -> None:
-    again = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
-    numbering = NUMBERS + num(1) + num(2) + num(3, inner=again)
-    body = item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3)
-
-    assert texts(body, numbering=numbering) == ["1. a", "2. b", "1. c", "2. d"]
-
-
-def test_a_level_that_never_begins_again_goes_on() -> None:
-    numbering = abstract(
-        level(0, "decimal", "%1."), level(1, "decimal", "%2.", inner='<w:lvlRestart w:val="0"/>')
-    )
-    body = item("a") + item("b", 1) + item("c") + item("d", 1)
-
-    assert texts(body, numbering=numbering + num(1)) == ["1. a", "  1. b", "2. c", "  2. d"]
+AGAIN = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
+ROMAN = f'<w:lvlOverride w:ilvl="0">{level(0, "upperRoman", "%1:")}</w:lvlOverride>'
+FIRST = level(0, "decimal", "%1.")
+GOES_ON = level(1, "decimal", "%2.", inner='<w:lvlRestart w:val="0"/>')
+LEGAL = level(1, "decimal", "%1.%2", inner="<w:isLgl/>")
+LINKED = abstract(id=1, inner='<w:numStyleLink w:val="S"/>')
+OWNER = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val="S"/>')
 
 
-def test_docx_list_instance_overrides_a_level() -> None:
-    other = f'<w:lvlOverride w:ilvl="0">{level(0, "upperRoman", "%1:")}</w:lvlOverride>'
-
-    assert texts(item("a"), numbering=NUMBERS + num(1, inner=other)) == ["I: a"]
-
-
-def test_legal_numbers_are_digits_whatever_the_outer_level_has() -> None:
-    legal = level(1, "decimal", "%1.%2", inner="<w:isLgl/>")
-    numbering = abstract(level(0, "upperRoman", "%1."), legal) + num(1)
-
-    assert texts(item("a") + item("b", 1), numbering=numbering) == ["I. a", "  1.1 b"]
+@each_row(
+    ("body", "numbering", "expected"),
+    [
+        (item("a") + item("b", 1),
+         abstract(level(0, "bullet", "\uf0b7"), level(1, "bullet", "o")) + num(1),
+         ["- a", "  - b"]),
+        (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>"), 1), NUMBERS + num(1), ["  a) a\n    b"]),
+        # Instances of a list share their count, unless one begins again or overrides a level.
+        (item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3),
+         NUMBERS + num(1) + num(2) + num(3, inner=AGAIN), ["1. a", "2. b", "1. c", "2. d"]),
+        (item("a"), NUMBERS + num(1, inner=ROMAN), ["I: a"]),
+        (item("a") + item("b", 1) + item("c") + item("d", 1), abstract(FIRST, GOES_ON) + num(1),
+         ["1. a", "  1. b", "2. c", "  2. d"]),
+        (item("a") + item("b", 1), abstract(level(0, "upperRoman", "%1."), LEGAL) + num(1),
+         ["I. a", "  1.1 b"]),
+        (item("a"), LINKED + OWNER + num(1, 1), ["A. a"]),
+        (f"<w:tbl><w:tr>{cell(item('a') + item('b'))}{cell('c')}</w:tr></w:tbl>",
+         NUMBERS + num(1), ["1. a 2. b | c"]),
+    ],
+)  # fmt: skip
+def test_docx_items_have_the_marks_of_their_lists(
+    body: str, numbering: str, expected: list[str]
+) -> None:
+    assert texts(body, numbering=numbering) == expected
 
 
 def test_docx_list_comes_from_the_style() -> None:
@@ -122,19 +116,6 @@ def test_numbered_headings_carry_their_numbers() -> None:
         ("1 A", "1 A", None), ("1.1 B", "1 A", "1.1 B"), ("1.2 C", "1 A", "1.2 C"),
         ("2 D", "2 D", None),
     ]  # fmt: skip
-
-
-def test_docx_list_may_refer_to_a_style() -> None:
-    linked = abstract(id=1, inner='<w:numStyleLink w:val="S"/>')
-    owner = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val="S"/>')
-
-    assert texts(item("a"), numbering=linked + owner + num(1, 1)) == ["A. a"]
-
-
-def test_items_within_a_cell_have_their_marks() -> None:
-    body = f"<w:tbl><w:tr>{cell(item('a') + item('b'))}{cell('c')}</w:tr></w:tbl>"
-
-    assert texts(body, numbering=NUMBERS + num(1)) == ["1. a 2. b | c"]
 
 
 @pytest.mark.parametrize(
