@@ -228,9 +228,7 @@ def compare(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_library_replies_do_not_depend_on_the_ending(
-    sides: tuple[Side, Side],
-) -> None:
+def test_library_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> None:
     def row(act: Callable[[Any], Any]) -> Callable[[Side], Any]:
         def ask(side: Side) -> Any:
             try:
@@ -342,9 +340,7 @@ def test_mcp_over_http_does_not_depend_on_the_ending(sides: tuple[Side, Side]) -
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_mcp_over_pipes_does_not_depend_on_the_ending(
-    sides: tuple[Side, Side],
-) -> None:
+def test_mcp_over_pipes_does_not_depend_on_the_ending(sides: tuple[Side, Side]) -> None:
     def row(method: str, params: dict[str, Any]) -> Callable[[Side], Any]:
         def ask(side: Side) -> Any:
             side.mcp.send({"id": 7, "method": method, "params": params})
@@ -410,9 +406,7 @@ def test_command_line_does_not_depend_on_the_ending(
 
 
 @proves("reading.non-interference", "reading.re-anchored")
-def test_other_end_moves_no_reader_of_an_edition_with_foreword(
-    sides: tuple[Side, Side],
-) -> None:
+def test_other_end_moves_no_reader_of_an_edition_with_foreword(sides: tuple[Side, Side]) -> None:
     first = READ["Chapter 1"][0]
     foreword = "This edition follows the second printing, and the notes are ours. "
     sources = sides[0].folder.parent / "sources"

@@ -143,9 +143,7 @@ def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_foreign_and_absent_replies_are_equal(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_foreign_and_absent_replies_are_equal(tmp_path_factory: pytest.TempPathFactory) -> None:
     made = estate(tmp_path_factory.mktemp("estate") / "library")
     inside = made.strange.changed(world=made.names.world)
     by_id = made.strange.changed(world=made.foreign.id)

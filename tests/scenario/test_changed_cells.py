@@ -352,16 +352,8 @@ def changes(connection: apsw.Connection) -> Iterator[Change]:
 VALUES = {
     "INTEGER": {"more": "{0} + 1", "less": "{0} - 1", "null": "NULL"},
     "REAL": {"more": "{0} + 1.5", "null": "NULL"},
-    "TEXT": {
-        "altered": "'zq' || {0}",
-        "garbage": "'{{\"zq'",
-        "null": "NULL",
-    },
-    "BLOB": {
-        "altered": "CAST(x'7a71' || {0} AS BLOB)",
-        "empty": "x''",
-        "null": "NULL",
-    },
+    "TEXT": {"altered": "'zq' || {0}", "garbage": "'{{\"zq'", "null": "NULL"},
+    "BLOB": {"altered": "CAST(x'7a71' || {0} AS BLOB)", "empty": "x''", "null": "NULL"},
 }
 
 

@@ -16,12 +16,7 @@ from msgspec.structs import asdict
 from tests.promises import proves
 from tests.support.worlds import ManualClock
 from tests.unit.sources import LABELS
-from truespan.errors import (
-    Interrupted,
-    ModelUnavailable,
-    ProviderBadReply,
-    ProviderUnavailable,
-)
+from truespan.errors import Interrupted, ModelUnavailable, ProviderBadReply, ProviderUnavailable
 from truespan.observer import NULL_OBSERVER, NullObserver
 from truespan.retrieval.pack import Packer, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
