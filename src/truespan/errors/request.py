@@ -96,7 +96,7 @@ class JobNotFound(NotFound):
 
     code = "job_not_found"
     kind = "job in this world"
-    advice = "'truespan jobs' lists the jobs."
+    advice = "'truespan jobs show' lists the jobs."
 
 
 class DomainNotFound(NotFound):
