@@ -8,7 +8,7 @@ from typing import Any
 from truespan.extensions.server.http.app import make_router
 
 PATTERNS = (
-    "/", "/chat", "/v1/worlds", "/v1/worlds/{world}", "/v1/worlds/{world}/generations/rollback",
+    "/", "/chat", "/v1/worlds", "/v1/worlds/{world}", "/v1/worlds/{world}/generations/latest",
     "/v1/worlds/{world}/generations/{generation}/promote",
     "/v1/worlds/{world}/images/{image_ref:path}", "/page/{name:path}",
 )  # fmt: skip
@@ -31,11 +31,11 @@ def test_router_leads_each_path_to_its_pattern() -> None:
         ("/v1/worlds", "/v1/worlds", {}),
         ("/v1/worlds/a", "/v1/worlds/{world}", {"world": "a"}),
         ("/v1/worlds/a%2Fb", "/v1/worlds/{world}", {"world": "a%2Fb"}),
-        ("/v1/worlds/generations/generations/rollback", PATTERNS[4], {"world": "generations"}),
+        ("/v1/worlds/generations/generations/latest", PATTERNS[4], {"world": "generations"}),
         (
-            "/v1/worlds/a/generations/rollback/promote",
+            "/v1/worlds/a/generations/latest/promote",
             PATTERNS[5],
-            {"world": "a", "generation": "rollback"},
+            {"world": "a", "generation": "latest"},
         ),
         ("/v1/worlds/a/images/b/c", PATTERNS[6], {"world": "a", "image_ref": "b/c"}),
         ("/v1/worlds/a/images/", PATTERNS[6], {"world": "a", "image_ref": ""}),

@@ -17,7 +17,6 @@ from truespan.extensions.server.http.operation import EVENTS, JSON, CallContext,
 from truespan.extensions.server.http.replies import PROBLEM, ProblemDetails, problem_reply
 from truespan.extensions.server.http.requests import NOT_BLANK, NOT_SPACE
 from truespan.extensions.server.http.routes import ROUTES
-from truespan.extensions.server.http.schemas import JobSummary
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults
@@ -165,7 +164,6 @@ _ANSWER_EVENTS = {
     "finished": with_receipt(Answer),
     "problem": ProblemDetails,
 }
-_JOB_EVENTS = {"job": JobSummary, "problem": ProblemDetails}
 
 _SAMPLES: dict[str, Any] = {
     "str": "example",
@@ -261,7 +259,6 @@ def _schemas(operations: tuple[Operation, ...]) -> tuple[dict[Any, Schema], dict
         *(kind for operation in operations for kind in (operation.reply_type, operation.body_type)),
         *(kind for operation in operations for kind in (operation.events or {}).values()),
         *_ANSWER_EVENTS.values(),
-        *_JOB_EVENTS.values(),
     ]
     types = [kind for kind in dict.fromkeys(types) if kind not in (None, bytes)]
     references, schemas = msgspec.json.schema_components(

@@ -137,7 +137,7 @@ def _world_detail(world: World) -> schemas.WorldDetail:
     )
 
 
-@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy, errors.SigningKeyMissing))
+@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))
 def delete_world(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
@@ -292,7 +292,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
     return accept_job(world, world.documents.reingest(context.path["document"], background=True))
 
 
-@documents.delete(_DOCUMENTS + "/{document}", errors=(*_READ_ERRORS, errors.SigningKeyMissing))
+@documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
 def delete_document(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a document.
 
