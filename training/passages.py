@@ -74,7 +74,8 @@ def cut_document(path: str, text: str, form: str) -> list[Piece]:
         case "rst":
             return _split_lines(_clean_rst(text), indented=True)
         case _ if form == "chat log":
-            return [("\n", line.rstrip()) for line in text.splitlines() if line.strip()]
+            lines = (line.rstrip() for line in text.split("\n"))
+            return [("\n", line) for line in lines if line and not line.startswith("===")]
         case "txt":
             blocks = re.split(r"\n\s*\n", text.replace("_", ""))
             return _split((" ".join(block.split()) for block in blocks), "\n\n")
@@ -153,12 +154,10 @@ def select_files(path: str, names: Iterable[str]) -> list[str]:
     """Return the files that the path of a stretch names.
 
     Beside a file or folder it can be `a; b` (whatever starts with one of them) or `folder (d to k)`
-    (the files of a folder whose names start with one of these letters).
+    (roughly these letters, so all files of the folder are read).
     """
-    if letters := re.fullmatch(r"(.*) \((\w)(?: to (\w))?\)", path):
-        pattern = rf"{re.escape(letters[1])}/[{letters[2]}-{letters[3] or letters[2]}].*"
-    else:
-        pattern = "|".join(rf"{re.escape(part)}(?:[./].*)?" for part in path.split("; "))
+    parts = re.sub(r" \(\w(?: to \w)?\)$", "", path).split("; ")
+    pattern = "|".join(rf"{re.escape(part)}(?:[./].*)?" for part in parts)
     return [name for name in names if re.fullmatch(pattern, name)]
 
 

@@ -53,7 +53,7 @@ Ask *early*. A manager signs.
             "Ann: Hush! (Sits.)\nBen: Why?",
         ),
         ("book.txt", "novel", "A _long_\r\nline.\r\n\r\nThe end.", "A long line.\n\nThe end."),
-        ("log.txt", "chat log", "[1] <a> hi\n\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
+        ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
     ],
 )
 def test_find_passages_finds_the_text_of_a_digest(
@@ -66,7 +66,7 @@ def test_find_passages_finds_the_text_of_a_digest(
 def test_select_files_reads_the_path_of_a_stretch() -> None:
     names = ["terms/index.md", "refund.md", "content/dal.md", "content/lox.md", "terms-old.md"]
     assert select_files("terms; refund", names) == ["terms/index.md", "refund.md"]
-    assert select_files("content (d to k)", names) == ["content/dal.md"]
+    assert select_files("content (d to k)", names) == ["content/dal.md", "content/lox.md"]
     assert select_files("content/lox.md", names) == ["content/lox.md"]
 
 
