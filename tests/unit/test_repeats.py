@@ -60,7 +60,7 @@ def test_packing_merges_copies_that_tie_with_the_last() -> None:
     other = source("A text of its own.", document=4, score=0.6)
     later = source("The lamp is red.", document=5, score=0.5)
 
-    packed = Packer(k=1, budget=100, merge=True).pack([*parts, other, later])
+    packed = Packer(k=1, budget=100, plain=False).pack([*parts, other, later])
 
     assert [(part.document, len(part.other_places)) for part in packed.chosen] == [(1, 2)]
     assert [part.document for part in packed.left_out["duplicate_passage"]] == [2, 3]
@@ -71,7 +71,7 @@ def test_copy_of_a_chunk_over_budget_gets_no_place() -> None:
     large = source("one two three four five six", document=1)
     parts = [large, source("lamp", document=2), source(large.text, document=3)]
 
-    packed = Packer(k=3, budget=3, merge=True).pack(parts)
+    packed = Packer(k=3, budget=3, plain=False).pack(parts)
 
     assert [(part.document, part.other_places) for part in packed.chosen] == [(2, ())]
     assert [part.document for part in packed.left_out["over_budget"]] == [1, 3]

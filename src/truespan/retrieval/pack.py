@@ -68,12 +68,12 @@ class Packed(Struct):
 class Packer:
     """Takes the best chunks that fit, at most `k` with at most `budget` tokens in all.
 
-    Boilerplate, if there is a test for it, comes after all other text.
-    With `tables`, the tokens that Markdown adds to tables count too.
+    Boilerplate, if there is a test for it, comes after all other text. Unless packing is `plain`,
+    the tokens that Markdown adds to tables count too.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
-    that lies wholly within earlier chunks is a duplicate. With `merge`, so is a chunk with the text
-    of a chosen one, which gets its place.
+    that lies wholly within earlier chunks is a duplicate. Unless packing is `plain`, so is a chunk
+    with the text of a chosen one, which gets its place.
     """
 
     def __init__(
@@ -82,14 +82,12 @@ class Packer:
         k: int,
         budget: float,
         is_boilerplate: Callable[[str], bool] | None = None,
-        tables: bool = False,
-        merge: bool = False,
+        plain: bool = True,
     ) -> None:
         self._k = k
         self._budget = budget
-        self._merge = merge
         self._is_boilerplate = is_boilerplate
-        self._tables = tables
+        self._plain = plain
         self._ranked: Sequence[Visible] | None = None
 
     def pack(self, ranked: Sequence[Visible]) -> Packed:
@@ -123,7 +121,7 @@ class Packer:
         """End choosing at a score; copies of chosen chunks that follow with it are still merged."""
         packed = self._packed
         packed.last = last
-        if self._merge:
+        if not self._plain:
             for part in ranked[packed.seen :]:
                 if round(part.score, SCORE_DECIMALS) != round(last, SCORE_DECIMALS):
                     break
@@ -134,7 +132,7 @@ class Packer:
 
     def _is_copy(self, part: Visible) -> bool:
         """Return whether a chosen chunk has the same text; if so, add the place of `part` to it."""
-        if not self._merge or part.kind is ChunkKind.FIGURE:
+        if self._plain or part.kind is ChunkKind.FIGURE:
             return False
         known = self._texts.add(part.text, part)
         for place, chosen in enumerate(self._packed.chosen if known is not part else ()):
@@ -153,7 +151,7 @@ class Packer:
             part.text[a - part.start : b - part.start].strip() for a, b in uncovered
         ):
             reason = DUPLICATE
-        elif (tokens := count_rendered(part, tables=self._tables)) > self._left:
+        elif (tokens := count_rendered(part, tables=not self._plain)) > self._left:
             reason = OVER_BUDGET
         else:
             reason = None

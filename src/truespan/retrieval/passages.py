@@ -514,13 +514,11 @@ class PassageFitter(Struct, frozen=True):
 
 def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packer:
     """Return the packer of an attempt. Passages to choose sentences from have no budget."""
-    defaults = attempt.world.defaults.values
     return Packer(
         k=k,
         budget=inf if options.granularity in PARTS else attempt.budget,
         is_boilerplate=boilerplate_test(attempt.world, options),
-        tables=not defaults.plain,
-        merge=not defaults.plain,
+        plain=attempt.world.defaults.values.plain,
     )
 
 
