@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.rows import each_row
 from truespan.retrieval.excerpts import (
     MAX_CHARACTERS,
     MAX_UNMATCHED,
@@ -22,32 +23,24 @@ def run_of(*words: str, length: int = 100) -> Run:
     ]
 
 
-def test_best_window_has_most_words_and_grows_by_neighbours() -> None:
-    [excerpt] = choose_excerpts([[run_of("", "inn", "", "key", "hook", "", "")]], RARITY)
+@each_row(
+    ("runs", "sentences", "score"),
+    [
+        # All words within 400 characters; no further sentence fits.
+        ([run_of("", "inn", "", "key", "hook", "", "")], (1, 4), 1.0),
+        # Distant words, and those of another run, do not join.
+        ([run_of("key", "", "", "", "", "hook inn", "")], (0, 3), 0.5),
+        ([run_of("key"), run_of("hook inn", "")], (0, 0), 0.5),
+        # A sentence longer than an excerpt stays whole.
+        ([run_of("", "key", "", length=MAX_CHARACTERS + 1)], (1, 1), 0.5),
+    ],
+)
+def test_best_window_has_most_words_and_grows_by_neighbours(
+    runs: list[Run], sentences: tuple[int, int], score: float
+) -> None:
+    [excerpt] = choose_excerpts([runs], RARITY)
 
-    # All words within 400 characters; no further sentence fits.
-    assert (excerpt.first, excerpt.last) == (1, 4)
-    assert excerpt.score == 1.0
-
-
-def test_distant_words_do_not_join_in_one_window() -> None:
-    [excerpt] = choose_excerpts([[run_of("key", "", "", "", "", "hook inn", "")]], RARITY)
-
-    assert (excerpt.first, excerpt.last) == (0, 3)
-    assert excerpt.score == 0.5
-
-
-def test_window_does_not_cross_runs() -> None:
-    [excerpt] = choose_excerpts([[run_of("key"), run_of("hook inn", "")]], RARITY)
-
-    assert excerpt.run in (0, 1)
-    assert excerpt.score == 0.5
-
-
-def test_longer_sentence_than_an_excerpt_stays_whole() -> None:
-    [excerpt] = choose_excerpts([[run_of("", "key", "", length=MAX_CHARACTERS + 1)]], RARITY)
-
-    assert (excerpt.first, excerpt.last) == (1, 1)
+    assert ((excerpt.first, excerpt.last), excerpt.score) == (sentences, score)
 
 
 def test_better_excerpts_come_first_and_weak_ones_are_left_out() -> None:

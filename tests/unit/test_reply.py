@@ -51,19 +51,12 @@ def kind(text: str) -> str:
     return found.value
 
 
-@each_row("text", BLANK)
-def test_a_reply_without_a_word_is_blank(text: str) -> None:
-    assert kind(text) == "blank"
-
-
-@each_row("text", NO_CONTEXT)
-def test_no_context_counts_with_marks_around_it(text: str) -> None:
-    assert kind(text) == "no_context"
-
-
-@each_row("text", ANSWERS)
-def test_a_sentence_that_only_mentions_it_is_an_answer(text: str) -> None:
-    assert kind(text) == "answered"
+@each_row(
+    ("texts", "expected"),
+    [(BLANK, "blank"), (NO_CONTEXT, "no_context"), (ANSWERS, "answered")],
+)
+def test_reply_is_blank_without_context_or_an_answer(texts: list[str], expected: str) -> None:
+    assert {text: kind(text) for text in texts} == dict.fromkeys(texts, expected)
 
 
 @each_row("text", [*BLANK, *NO_CONTEXT, *ANSWERS])
