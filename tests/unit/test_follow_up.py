@@ -46,35 +46,33 @@ LETTER = turn("Who wrote the letter to Elizabeth?", "It was Mr. Darcy who wrote 
 )
 def test_the_rule_carries_names_and_words_over(question: str, wanted: str | None) -> None:
     assert rewrite_by_rule(question, [LETTER]) == (wanted or question)
+    assert rewrite_by_rule(question, []) == question
 
 
-def test_the_first_word_of_a_list_entry_is_not_a_name() -> None:
-    last = turn(
-        "Who owns the ferry?", "He is old:\n\n- The ferry is Mr. Vayle's\n- It left Marrick"
-    )
+QUOTED = (
+    "> Mr. Darcy wrote it.\n>\n> To whom, he never said.\n\n"
+    "[1] Pride and Prejudice › Chapter Ten (austen.txt)\n\n"
+    "> Mrs. Bennet talked of Netherfield.\n\n[2] Pride and Prejudice › Chapter One (austen.txt)"
+)
 
-    assert rewrite_by_rule("And where?", [last]) == "And where? (Mr. Vayle, Marrick, owns, ferry)"
+
+@each_row(
+    "asked, answer, added",
+    [
+        # The first word of a list entry is no name; the best quoted passage alone gives names.
+        ("Who owns the ferry?", "He is old:\n\n- The ferry is Mr. Vayle's\n- It left Marrick",
+         "Mr. Vayle, Marrick, owns, ferry"),
+        ("Who wrote a letter?", QUOTED, "Mr. Darcy, wrote, letter"),
+    ],
+)  # fmt: skip
+def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added: str) -> None:
+    assert rewrite_by_rule("And where?", [turn(asked, answer)]) == f"And where? ({added})"
 
 
 def test_the_rule_knows_pronouns_of_other_languages() -> None:
     last = turn("Wer schrieb den Brief an Effi Briest?", "Der Major von Crampas schrieb ihn.")
 
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
-
-
-def test_only_the_best_quoted_passage_gives_names() -> None:
-    quoted = (
-        "> Mr. Darcy wrote it.\n>\n> To whom, he never said.\n\n"
-        "[1] Pride and Prejudice › Chapter Ten (austen.txt)\n\n"
-        "> Mrs. Bennet talked of Netherfield.\n\n[2] Pride and Prejudice › Chapter One (austen.txt)"
-    )
-    wanted = "And why did he leave? (Mr. Darcy, wrote, letter)"
-
-    assert rewrite_by_rule("And why did he leave?", [turn("Who wrote a letter?", quoted)]) == wanted
-
-
-def test_without_earlier_turns_a_question_stays_as_it_is() -> None:
-    assert rewrite_by_rule("And why did he leave?", []) == "And why did he leave?"
 
 
 def test_carried_words_do_not_grow_with_the_conversation() -> None:
