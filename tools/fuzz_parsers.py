@@ -27,7 +27,7 @@ import lxml.etree as etree
 from tests.support.hostile.zip_maker import archive, members_of
 
 from tools import fuzz_seeds
-from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
+from truespan.errors import SourceRefused
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import DocumentOptions, ParseOptions
 
@@ -300,12 +300,13 @@ def tried(parser: ChildParser, case: Case) -> tuple[Case, str, str | None]:
                 parser.members(name, content, HELD, member.name)
         else:
             parser.parse(name, content, ParseOptions(images=case.number % 2 == 0))
-    except LoaderCrashed as crash:
-        return case, "LoaderCrashed", f"crashed: {' '.join(getattr(crash, '__notes__', ['ended']))}"
-    except SourceTooCostly:
-        return case, "SourceTooCostly", f"too costly, {len(content)} bytes"
     except SourceRefused as refusal:
-        return case, type(refusal).__name__, None
+        fault = None
+        if refusal.code == "loader_crashed":
+            fault = f"crashed: {' '.join(getattr(refusal, '__notes__', ['ended']))}"
+        elif refusal.code == "source_too_costly":
+            fault = f"too costly, {len(content)} bytes"
+        return case, refusal.code, fault
     return case, "loaded", None
 
 

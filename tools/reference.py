@@ -46,7 +46,7 @@ from truespan.settings.catalogue import (
 )
 from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
-from truespan.wire.serialize import status_of
+from truespan.wire.serialize import STATUS, status_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FAMILIES = {
@@ -233,33 +233,33 @@ def allowed(name: str) -> str:
 # Errors
 
 
-def exit_code_of(kind: type[errors.TruespanError]) -> int:
-    return status_of(kind.__new__(kind)).exit_code
-
-
-def list_errors(kinds: Iterable[type[errors.TruespanError]], usual: int) -> Iterator[str]:
-    for kind in kinds:
-        expected = "".join(word.capitalize() for word in kind.code.split("_"))
-        name = code(kind.code) + ("" if kind.__name__ == expected else f", `{kind.__name__}`")
-        exit_code = exit_code_of(kind)
-        about = first_paragraph(kind.__doc__) + (" Retryable." if kind.retryable else "")
-        about += "" if exit_code == usual else f" Exit code {exit_code}."
-        yield bullet(name, str(status_of(kind.__new__(kind)).http), about)
+def list_errors(listed: dict[str, type[errors.TruespanError]], usual: int) -> Iterator[str]:
+    for name, kind in listed.items():
+        expected = "".join(word.capitalize() for word in name.split("_"))
+        shown = code(name) + ("" if kind.__name__ == expected else f", `{kind.__name__}`")
+        error = kind.of(name)
+        status = status_of(error)
+        about = kind.codes[name].about if name in kind.codes else first_paragraph(kind.__doc__)
+        about += " Retryable." if error.retryable else ""
+        about += "" if status.exit_code == usual else f" Exit code {status.exit_code}."
+        yield bullet(shown, str(status.http), about)
     yield ""
 
 
 def render_errors() -> Iterator[str]:
-    every = list(errors.error_types())[1:]
-    heads = [kind for kind in every if kind in FAMILIES.values()]
-    rest = [kind for kind in every if not issubclass(kind, tuple(FAMILIES.values()))]
+    rest = errors.error_codes()
+    members = {title: errors.error_codes(family) for title, family in FAMILIES.items()}
+    heads = {family.code: family for family in FAMILIES.values()}
+    rest = {
+        name: kind for name, kind in rest.items() if not issubclass(kind, tuple(FAMILIES.values()))
+    }
     yield "## Families\n"
-    yield from list_errors([*heads, *rest], usual=0)
+    yield from list_errors(heads | rest, usual=0)
     for title, family in FAMILIES.items():
-        usual = exit_code_of(family)
+        usual = STATUS[family].exit_code
         yield f"## {title}\n"
         yield f"The exit code is {usual} unless stated otherwise.\n"
-        members = [kind for kind in every if issubclass(kind, family) and kind is not family]
-        yield from list_errors(members, usual)
+        yield from list_errors({c: k for c, k in members[title].items() if c != family.code}, usual)
 
 
 # HTTP

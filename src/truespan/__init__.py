@@ -192,7 +192,7 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
     Raises:
         BackupInvalid: The file is not a backup, or was changed. Nothing was done.
         InvalidArgument: The folder or the store is not empty.
-        StoreOutdated: The store on the server is not prepared.
+        SchemaUnknown: The store on the server is not prepared.
     """
     from pathlib import Path
 

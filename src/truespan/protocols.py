@@ -190,7 +190,7 @@ class ChatModel(Protocol):
             ProviderUnavailable: The provider did not answer; trying again may help.
             ProviderRefused: The provider refused the request, or withheld the reply.
             ProviderBadReply: The reply is not complete; pieces may have been yielded before.
-            CredentialsMissing, ModelUnavailable: The configuration is incomplete or wrong.
+            InvalidConfiguration, ModelUnavailable: The configuration is incomplete or wrong.
         """
         ...
 
@@ -274,7 +274,7 @@ class Reranker(Protocol):
             ProviderUnavailable: The provider did not answer, or not in time.
             ProviderRefused: The provider refused the request.
             ProviderBadReply: The scores cannot be right.
-            CredentialsMissing, ModelUnavailable: The configuration is incomplete or wrong.
+            InvalidConfiguration, ModelUnavailable: The configuration is incomplete or wrong.
         """
         ...
 
@@ -649,7 +649,7 @@ class IdentityVerifier(Protocol):
     issuer: str
 
     def verify(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token; raise Unauthorized for every token that is not valid."""
+        """Return the claims of a token; raise NotAllowed for every token that is not valid."""
         ...
 
 

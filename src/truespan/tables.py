@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from re import Pattern
 from typing import Any, NamedTuple
 
-from truespan.errors import ExtensionMissing, InvalidConfiguration
+from truespan.errors import InvalidConfiguration
 
 GROUP = "truespan.extensions"
 """Group of the entry points that name extensions."""
@@ -189,10 +189,10 @@ def require(path: str | None, what: str, extension: str) -> Any:
     """Return the member that an extension's path names.
 
     Raises:
-        ExtensionMissing: no extension gave the path, so the one that has it is not installed.
+        InvalidConfiguration: no extension gave the path, so the one that has it is not installed.
     """
     if not path:
-        raise ExtensionMissing(what, extension)
+        raise InvalidConfiguration(code="extension_missing", what=what, extension=extension)
     return import_member(path)
 
 

@@ -30,7 +30,10 @@ def test_generated_parts_list_known_names() -> None:
             "- `disk_reserve_mib=256` (from 0): ",
             "- `log_format=text` (`text`, `json`): ",
         ],
-        "errors": ["- `world_busy` (409): A world", "- `damage`, `DamageError` (500): "],
+        "errors": [
+            "- `world_busy`, `Conflict` (409): A world",
+            "- `damage`, `DamageError` (500): ",
+        ],
         "calls": ["/search` ([SearchArguments](#bodies), ", "- `SearchArguments`: **`query`**, "],
         "library": ["### World\n", "- `why_not(chunk_id, query, "],
     }.items():

@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.store_contract import built, shown
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
-from truespan.errors import Interrupted, JobNotFound, NotAllowed, StoreBusy, WorldNotFound
+from truespan.errors import Interrupted, NotAllowed, StoreBusy
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState, QueryEntry
 from truespan.types.decision import AnswerMode
@@ -111,9 +112,9 @@ class RecordsContract:
         found = lib.store.job(scope, job)
         assert found is not None
         assert (found.state, found.request) == (JobState.CANCELLED, '{"a": 1}')
-        with pytest.raises(JobNotFound):
+        with raises_code("job_not_found"):
             lib.store.cancel_job(scope, "none")
-        with pytest.raises(JobNotFound):
+        with raises_code("job_not_found"):
             lib.store.start_job(built(lib, "other"), job, "p")
 
     def test_job_of_a_dead_process_is_queued_until_too_many_crashes(
@@ -198,7 +199,7 @@ class RecordsContract:
         for one in (record, every, limited):
             lib.store.create_token(OWNER, one, bytes(32))
         gone = frozenset({WorldId("00000000-0000-4000-8000-00000000dead")})
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             lib.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
         with pytest.raises(NotAllowed):
             lib.store.tokens(Authority(UNLIMITED, verbs))

@@ -14,17 +14,10 @@ from msgspec.structs import replace
 
 from tests.contract.drafts import draft
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import WORDS, LibraryFixture, make_library, other_profile, vector_of
-from truespan.errors import (
-    DocumentNotFound,
-    DomainNotFound,
-    GenerationInUse,
-    GenerationNotFound,
-    StoreDamaged,
-    WorldExists,
-    WorldNotFound,
-)
+from truespan.errors import StoreDamaged
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
 from truespan.types.document import Derived, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
@@ -73,7 +66,7 @@ class StoreContract:
     def test_names_are_unique_and_worlds_are_found_by_name_or_id(self, lib: LibraryFixture) -> None:
         made = lib.library.create_world("one")
 
-        with pytest.raises(WorldExists):
+        with raises_code("world_exists"):
             lib.library.create_world("one")
 
         assert lib.library.world(made.id).name == "one"
@@ -87,7 +80,7 @@ class StoreContract:
 
         assert world.name == composed
         assert lib.library.world(decomposed).id == lib.library.world(composed).id == world.id
-        with pytest.raises(WorldExists):
+        with raises_code("world_exists"):
             lib.library.create_world(composed)
 
     def test_world_name_is_found_with_spaces_around_it(self, lib: LibraryFixture) -> None:
@@ -121,7 +114,7 @@ class StoreContract:
         assert [world.name for world in lib.store.worlds(OWNER)] == ["B", "a", "b", "Ä"]
         assert [world.name for world in lib.store.worlds(reader)] == ["a"]
         assert lib.store.find_world(reader, "b") is None
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             lib.store.create_world(reader, "c")
 
     @proves("authority.only-narrows")
@@ -149,7 +142,7 @@ class StoreContract:
             lambda: lib.store.keep_probes(gone, {}),
             lambda: lib.store.begin_job(gone, "ingest", "{}", "p"),
         ):
-            with pytest.raises(WorldNotFound):
+            with raises_code("world_not_found"):
                 call()
 
     def test_chunks_are_counted_by_language_in_one_world(self, lib: LibraryFixture) -> None:
@@ -227,11 +220,11 @@ class StoreContract:
         guest = make_library(tmp_path, index=lib.index, authority=reader, store=self.kind)
 
         assert guest.library.world("world").search("harbour", floor=0.0).passages
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             guest.library.world("world").ingest(lib.write("b.txt", "More."))
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             guest.library.world("world").documents.delete("1")
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             guest.library.create_world("mine")
         assert len(world.documents.list()) == 1
 
@@ -426,9 +419,9 @@ class StoreContract:
         assert found is not None
         assert found.generation == second
         other = built(lib, "other")
-        with pytest.raises(DomainNotFound):
+        with raises_code("domain_not_found"):
             lib.store.move_alias(other, "key")
-        with pytest.raises(GenerationInUse):
+        with raises_code("generation_in_use"):
             lib.store.retire_generation(newer)
         assert [one.domains for one in lib.store.generations(scope)] == [(), ("key",)]
 
@@ -438,7 +431,7 @@ class StoreContract:
         lib.store.remove_generation(scope)
         assert [one.generation.number for one in lib.store.kept_generations(newer)] == [2]
         assert lib.store.status(newer).chunks == 1
-        with pytest.raises(GenerationNotFound):
+        with raises_code("generation_not_found"):
             lib.store.stage(scope, [draft("More.")])
 
     def test_revision_is_visible_once_complete_the_old_one_before(
@@ -460,7 +453,7 @@ class StoreContract:
         assert list(lib.store.vectors(scope, [hash_text("The first text.")])) == []
         assert list(lib.store.vectors(scope, [hash_text("The second text.")]))
         lib.store.tombstone(scope, 1)
-        with pytest.raises(DocumentNotFound):
+        with raises_code("document_not_found"):
             lib.store.tombstone(scope, 1)
         assert lib.store.documents(scope) == []
         assert lib.store.deleted(scope) == ["doc-1"]
@@ -476,7 +469,7 @@ class StoreContract:
         assert [one.sid for one in lib.store.positions(scope, "ann")] == [0]
         shown(lib, scope, "Another text.")
         assert [one.sid for one in lib.store.positions(scope, "ann")] == [-1]
-        with pytest.raises(DocumentNotFound):
+        with raises_code("document_not_found"):
             lib.store.set_position(scope, "ann", ref, 0, current=False)
         lib.store.tombstone(scope, 1)
         assert lib.store.positions(scope, "ann") == []
@@ -592,7 +585,7 @@ class StoreContract:
             lib.store.finish_erasure(one)
         assert {one.kind for one in lib.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}
         assert all(one.urgent for one in later)
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             lib.store.delete_world(OWNER, scope.world, erase=True)
 
     def test_ids_that_are_none_are_unknown_and_no_error(self, lib: LibraryFixture) -> None:

@@ -9,28 +9,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.hostile_texts import HOSTILE_TEXTS
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.sample_texts import story
 from tests.support.worlds import make_library
-from truespan.errors import (
-    LoaderCrashed,
-    LoaderNotStarted,
-    SourceBroken,
-    SourceEmpty,
-    SourceNotText,
-    SourceRefused,
-    SourceTooCostly,
-    SourceTooLarge,
-    SourceUnsupported,
-)
+from truespan.errors import SourceRefused
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.parsing.sandbox.client import ChildFailed, ChildLink, ChildParser
@@ -96,16 +86,16 @@ def test_each_option_reaches_the_child(probing: ChildParser):
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.xyz", b"text", SourceUnsupported), ("a.txt", b"\x00\x01\x02", SourceNotText),
-        ("a.txt", b" \n", SourceEmpty), ("folder/a.pdf", b"%PDF-1.4", SourceBroken),
+        ("a.xyz", b"text", "source_unsupported"), ("a.txt", b"\x00\x01\x02", "source_not_text"),
+        ("a.txt", b" \n", "source_empty"), ("folder/a.pdf", b"%PDF-1.4", "source_broken"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_the_same_as_without_a_child(
-    parser: ChildParser, name: str, content: bytes, kind: type[SourceRefused]
+    parser: ChildParser, name: str, content: bytes, kind: str
 ):
-    with pytest.raises(kind) as caught:
+    with raises_code(kind) as caught:
         parser.parse(name, content)
-    with pytest.raises(kind) as expected:
+    with raises_code(kind) as expected:
         load(name, content)
 
     assert str(caught.value) == str(expected.value)
@@ -140,7 +130,6 @@ def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildPars
     text = CanonicalText("One two. Three.")
     assert probing.split("a.txt", text, "0,8,9,15") == [Sentence(0, 0, 8), Sentence(1, 9, 15)]
 
-    accepted: list[str] = []
     for bounds in (
         "0,8",  # The end is missing.
         "9,15",  # The beginning is missing.
@@ -153,10 +142,8 @@ def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildPars
         "0,1,1,1,1,8,9,15",  # One is empty within a word.
         "0,8,9",  # One has no end.
     ):
-        with suppress(LoaderCrashed):
+        with raises_code("loader_crashed"):
             probing.split("a.txt", text, bounds)
-            accepted.append(bounds)
-    assert not accepted
 
 
 @proves("loader.child-process")
@@ -165,13 +152,13 @@ def test_splitting_has_the_limits_of_parsing(probing: ChildParser):
     for deed in ("spin", "wait_deaf", "fault", "fail"):
         with pytest.raises(SourceRefused) as caught:
             probing.split("a.txt", text, deed)
-        found[deed] = type(caught.value)
+        found[deed] = caught.value.code
 
     assert found == {
-        "spin": SourceTooCostly,
-        "wait_deaf": SourceTooCostly,
-        "fault": LoaderCrashed,
-        "fail": LoaderCrashed,
+        "spin": "source_too_costly",
+        "wait_deaf": "source_too_costly",
+        "fault": "loader_crashed",
+        "fail": "loader_crashed",
     }
 
 
@@ -191,7 +178,7 @@ def test_ingestion_never_runs_the_segmenter_in_its_own_process(
 
 
 def test_advice_that_a_loader_gives_comes_through(probing: ChildParser):
-    with pytest.raises(SourceBroken) as caught:
+    with raises_code("source_broken") as caught:
         said(probing, "refuse")
 
     assert caught.value.advice == "Do this."
@@ -238,7 +225,7 @@ def test_a_child_that_keeps_too_much_is_replaced(probing: ChildParser):
 def test_a_document_that_takes_too_long_is_given_up():
     parser = ChildParser(cpu_seconds=1, cpu_seconds_per_mb=0)
 
-    with pytest.raises(SourceTooCostly):
+    with raises_code("source_too_costly"):
         parser.parse("a.md", SLOW)
 
     assert parser.parse("a.txt", TEXT).blocks
@@ -253,7 +240,7 @@ def test_processor_time_is_limited_apart_from_the_clock():
     with pytest.raises(ChildFailed) as caught:
         child.ask(Task.PARSE, "spin", b"", ten_minutes)
 
-    assert caught.value.kind is SourceTooCostly
+    assert caught.value.code == "source_too_costly"
     child.kill()
 
 
@@ -269,7 +256,7 @@ def test_stalled_child_is_ended_before_and_after_reading(size: int):
     with pytest.raises(ChildFailed) as caught:
         child.ask(Task.PARSE, "repeat", b"1" * size, Limits(1 << 30, 1, wall=0.2, output=1000))
 
-    assert caught.value.kind is SourceTooCostly
+    assert caught.value.code == "source_too_costly"
     child.kill()
 
 
@@ -301,7 +288,7 @@ def test_nothing_more_is_sent_to_a_child_that_is_ending(monkeypatch: pytest.Monk
 def test_a_document_that_needs_too_much_memory_is_given_up():
     parser = ChildParser(memory_bytes=60 << 20)
 
-    with pytest.raises(SourceTooCostly):
+    with raises_code("source_too_costly"):
         parser.parse("a.txt", b"a\n\n" * 500_000)
 
     assert parser.parse("a.txt", TEXT).blocks
@@ -312,7 +299,7 @@ def test_a_document_that_needs_too_much_memory_is_given_up():
 def test_a_document_that_grows_too_much_is_refused():
     parser = ChildParser(output_bytes=1000)
 
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         parser.parse("a.txt", b"a\n\n" * 1000)
 
     assert parser.parse("a.txt", TEXT).blocks
@@ -324,24 +311,24 @@ def test_a_document_that_grows_too_much_is_refused():
     ("probe", "content", "kind"),
     [
         # Each takes two seconds of the processor, as the tests of limits above do.
-        *in_test_or_prove([], [("spin", "", SourceTooCostly)]),
-        ("wait", "", SourceTooCostly),
-        ("wait_deaf", "", SourceTooCostly),
-        ("allocate", 4 << 30, SourceTooCostly),
-        ("repeat", 1 << 20, SourceTooLarge),
-        ("fault", "", LoaderCrashed),
-        ("leave", "", LoaderCrashed),
-        ("fail", SECRET, LoaderCrashed),
-        ("half_a_character", "", LoaderCrashed),
+        *in_test_or_prove([], [("spin", "", "source_too_costly")]),
+        ("wait", "", "source_too_costly"),
+        ("wait_deaf", "", "source_too_costly"),
+        ("allocate", 4 << 30, "source_too_costly"),
+        ("repeat", 1 << 20, "source_too_large"),
+        ("fault", "", "loader_crashed"),
+        ("leave", "", "loader_crashed"),
+        ("fail", SECRET, "loader_crashed"),
+        ("half_a_character", "", "loader_crashed"),
     ],
 )
 def test_whatever_a_loader_does_is_one_failed_document(
-    probing: ChildParser, probe: str, content: object, kind: type[SourceRefused]
+    probing: ChildParser, probe: str, content: object, kind: str
 ):
     with pytest.raises(SourceRefused) as caught:
         said(probing, probe, content)
 
-    assert type(caught.value) is kind
+    assert caught.value.code == kind
     assert caught.value.name == probe
     assert said(probing, "repeat", 3) == "aaa"
 
@@ -355,11 +342,11 @@ def test_a_library_that_ends_for_lack_of_memory_was_too_costly():
         said(parser, "hoard", limit * 7 // 10)
 
     parser.close()
-    assert type(caught.value) is SourceTooCostly
+    assert caught.value.code == "source_too_costly"
 
 
 def test_a_bug_says_where_it_was_and_nothing_of_the_document(probing: ChildParser):
-    with pytest.raises(LoaderCrashed) as caught:
+    with raises_code("loader_crashed") as caught:
         said(probing, "fail", SECRET)
 
     notes = "".join(caught.value.__notes__)
@@ -444,7 +431,7 @@ def test_a_child_that_is_killed_at_work_fails_that_document_only():
     killer = threading.Thread(target=kill_at_work, args=[pid, begun + 20])
     killer.start()
 
-    with pytest.raises(LoaderCrashed):
+    with raises_code("loader_crashed"):
         parser.parse("a.md", SLOW)
 
     killer.join()
@@ -554,7 +541,7 @@ def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
 def test_a_child_that_cannot_start_says_so():
     parser = ChildParser(module="truespan.parsing.no_such_module")
 
-    with pytest.raises(LoaderCrashed) as caught:
+    with raises_code("loader_crashed") as caught:
         parser.parse("a.txt", TEXT)
 
     assert "installation" in caught.value.advice
@@ -576,7 +563,7 @@ def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
     monkeypatch.syspath_prepend(str(tmp_path))
     parser = ChildParser(module=module, start_seconds=0.5 if module == "child_late" else 60.0)
 
-    with pytest.raises(LoaderNotStarted) as caught:
+    with raises_code("loader_not_started") as caught:
         parser.parse("a.txt", TEXT)
 
     assert caught.value.retryable
@@ -588,7 +575,7 @@ def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
 def test_a_loader_that_ends_itself_with_memory_to_spare_has_crashed() -> None:
     roomy = ChildParser(cpu_seconds=1, module="tests.support.child_probe", memory_bytes=64 << 30)
 
-    with pytest.raises(LoaderCrashed):
+    with raises_code("loader_crashed"):
         said(roomy, "abort", "")
 
     roomy.close()

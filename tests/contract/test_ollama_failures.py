@@ -51,7 +51,7 @@ class Fault:
 
     name: str
     react: Callable[[Asked], Reaction]
-    error: type[TruespanError]
+    error: str | type[TruespanError]
 
 
 def complaint(status: int, words: str) -> Callable[[Asked], Reaction]:

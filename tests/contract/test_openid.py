@@ -19,7 +19,7 @@ from tests.promises import proves
 from tests.support.providers.issuer import AUDIENCE, KEYS, Issuer, SigningKey
 from tests.support.providers.loopback import Answer, Asked
 from tests.support.worlds import ManualClock
-from truespan.errors import InvalidConfiguration, ProviderUnavailable, Unauthorized
+from truespan.errors import InvalidConfiguration, NotAllowed, ProviderUnavailable
 from truespan.extensions.server.openid import (
     ALGORITHMS,
     MAX_KEY_BYTES,
@@ -67,9 +67,10 @@ def make_verifier(issuer: Issuer, clock: ManualClock, *algorithms: str) -> OpenI
 def refused(verifier: OpenIdVerifier, token: str) -> bool:
     try:
         verifier.verify(token)
-    except Unauthorized as error:
+    except NotAllowed as error:
+        error.raise_unless("unauthorized")
         is_alone = error.__context__ is None or error.__suppress_context__
-        return str(error) == str(Unauthorized()) and is_alone
+        return str(error) == str(NotAllowed.of("unauthorized")) and is_alone
     return False
 
 

@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.postgres import (
     APPLICATION,
     OWNER_ROLE,
@@ -26,15 +27,7 @@ from tests.support.sample_texts import story
 from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import (
-    InvalidConfiguration,
-    LibraryTooNew,
-    LibraryTooOld,
-    StoreBusy,
-    StoreOutdated,
-    StoreUnavailable,
-    StoreUnsafe,
-)
+from truespan.errors import InvalidConfiguration, StoreBusy
 from truespan.extensions.cluster import postgres_server
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.extensions.cluster.postgres_server import (
@@ -422,7 +415,7 @@ def test_database_open_to_everybody_is_refused_until_prepared(
             sql.SQL("GRANT CONNECT ON DATABASE {} TO PUBLIC").format(sql.Identifier(database.name))
         )
 
-    with pytest.raises(StoreUnsafe, match="Every role") as refusal:
+    with raises_code("store_unsafe", match="Every role") as refusal:
         PostgresDatabase(Address(database.url))
 
     assert "prepare-store" in (refusal.value.advice or "")
@@ -447,7 +440,7 @@ def test_a_role_that_could_get_around_the_policies_is_refused(
             )
         )
 
-    with pytest.raises(StoreUnsafe) as refusal:
+    with raises_code("store_unsafe") as refusal:
         PostgresDatabase(Address(url))
 
     assert words in refusal.value.message
@@ -474,7 +467,7 @@ def test_a_database_whose_policies_were_changed_is_refused(database: Database, h
     with database.admin() as admin:
         admin.execute(CHANGED[how])
 
-    with pytest.raises(StoreUnsafe) as refusal:
+    with raises_code("store_unsafe") as refusal:
         PostgresDatabase(Address(database.url))
 
     assert ("revisions" if "audience" in how else "chunks") in refusal.value.message
@@ -484,7 +477,7 @@ def test_a_database_whose_policies_were_changed_is_refused(database: Database, h
     "version", [90_624, 120_022, 130_021, 140_018, 150_013, 160_009, 170_000, 170_005]
 )
 def test_versions_that_are_known_to_leak_are_refused(version: int) -> None:
-    with pytest.raises(StoreUnsafe) as refusal:
+    with raises_code("store_unsafe") as refusal:
         require_known_version(version)
 
     assert "later" in refusal.value.advice
@@ -497,19 +490,22 @@ def test_versions_without_a_known_leak_are_accepted(version: int) -> None:
 
 @proves("store.schema-versions")
 def test_tables_of_another_version_are_refused_with_what_to_do(database: Database) -> None:
-    for version, error in ((newest_version("postgres") + 1, LibraryTooNew), (18, LibraryTooOld)):
+    for version, error in (
+        (newest_version("postgres") + 1, "library_too_new"),
+        (18, "library_too_old"),
+    ):
         with database.admin() as admin:
             admin.execute("UPDATE truespan_shared.schema_steps SET number = %s", (version,))
-        with pytest.raises(error):
+        with raises_code(error):
             PostgresDatabase(Address(database.url))
-        with pytest.raises(error):
+        with raises_code(error):
             prepare_store(database.owner_url, APPLICATION)
     with database.admin() as admin:
         admin.execute("DELETE FROM truespan_shared.schema_steps")
-        with pytest.raises(StoreOutdated) as outdated:
+        with raises_code("store_outdated") as outdated:
             PostgresDatabase(Address(database.url))
     unprepared = fresh_database(prepared=False)
-    with pytest.raises(StoreOutdated):
+    with raises_code("store_outdated"):
         PostgresDatabase(Address(unprepared.url))
 
     assert "prepare-store" in outdated.value.advice
@@ -542,7 +538,7 @@ def test_tables_of_a_migration_are_put_under_the_policy(
 ) -> None:
     database = fresh_database()
     add_migration(monkeypatch, tmp_path, "CREATE TABLE extra (world_id uuid PRIMARY KEY);")
-    with pytest.raises(StoreOutdated):
+    with raises_code("store_outdated"):
         PostgresDatabase(Address(database.url))
 
     assert prepare_store(database.owner_url, APPLICATION) == (OLDEST_VERSION, 9999)
@@ -568,11 +564,11 @@ def test_migration_that_fails_leaves_nothing_behind(
 
 def test_owner_of_the_tables_cannot_be_the_application(database: Database) -> None:
     for application in (OWNER_ROLE, "postgres"):
-        with pytest.raises(StoreUnsafe):
+        with raises_code("store_unsafe"):
             prepare_store(database.owner_url, application)
     with pytest.raises(InvalidConfiguration):
         prepare_store(database.owner_url, "nobody-of-that-name")
-    with pytest.raises(StoreUnsafe):
+    with raises_code("store_unsafe"):
         PostgresDatabase(Address(database.owner_url))
 
 
@@ -598,12 +594,12 @@ def test_wrong_address_is_an_error_without_the_password(database: Database, what
 
 
 def test_unreachable_server_is_an_outage_wrong_address_is_not() -> None:
-    outage, wrong = StoreUnavailable, InvalidConfiguration
+    outage, wrong = "store_unavailable", "invalid_configuration"
     for url, kind in (
         ("postgresql://app:pass-word@127.0.0.1:1/library", outage),
         ("postgresql://app:pass-word@[/library", wrong),
     ):
-        with pytest.raises(kind) as refusal:
+        with raises_code(kind) as refusal:
             PostgresDatabase(Address(Secret(url)))
         assert refusal.value.retryable is (kind is outage)
         assert "pass-word" not in str(refusal.value)

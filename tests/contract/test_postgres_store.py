@@ -22,7 +22,6 @@ from tests.promises import proves
 from tests.support.postgres import database_of, fresh_database
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import (
-    DomainNotFound,
     InvalidArgument,
     StorageFull,
     StoreBusy,
@@ -97,7 +96,7 @@ def test_writers_wait_only_for_writers_of_the_same_world(lib: LibraryFixture) ->
 
 def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture) -> None:
     one, two = built(lib, "one"), built(lib, "two")
-    refused: list[BaseException] = []
+    refused: list[TruespanError] = []
 
     def take() -> None:
         try:
@@ -112,7 +111,7 @@ def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture
         _await_lock(admin)
     taking.join(30)
 
-    assert [type(error) for error in refused] == [DomainNotFound]
+    assert [error.code for error in refused] == ["domain_not_found"]
     found = lib.store.find_domain(OWNER, "key")
     assert found is not None
     assert found.id == two.world

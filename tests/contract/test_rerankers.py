@@ -24,12 +24,10 @@ from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.providers.rerank import MODEL, PATHS, RerankServer, shared_words
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import (
-    BatchTooLarge,
     Interrupted,
     InvalidConfiguration,
     ModelUnavailable,
     ProviderBadReply,
-    ProviderCoolingDown,
     ProviderRefused,
     ProviderUnavailable,
     TextTooLong,
@@ -181,7 +179,7 @@ def hang(server: RerankServer) -> Reaction:
     return Answer(pieces=drops(b"["))
 
 
-FAULTS: list[tuple[str, Callable[[RerankServer], Reaction], type[TruespanError]]] = [
+FAULTS: list[tuple[str, Callable[[RerankServer], Reaction], str | type[TruespanError]]] = [
     ("fewer scores", rows((0, 1.0), (1, 0.5)), ProviderBadReply),
     ("no scores", rows(), ProviderBadReply),
     ("more scores", rows((0, 1.0), (1, 0.5), (2, 0.1), (3, 0.1)), ProviderBadReply),
@@ -218,7 +216,7 @@ FAULTS: list[tuple[str, Callable[[RerankServer], Reaction], type[TruespanError]]
     ),
     ("400", lambda _: Answer(400, {"error": f"{SECRET} {KEY}"}), ProviderRefused),
     ("401", lambda _: Answer(401, {"error": KEY}), ProviderRefused),
-    ("413", lambda _: Answer(413, {"error": "too large"}), BatchTooLarge),
+    ("413", lambda _: Answer(413, {"error": "too large"}), "provider_batch_too_large"),
     (
         "a text is too long",
         lambda _: Answer(500, {"error": "input is too large to process"}),
@@ -294,7 +292,7 @@ def test_a_key_that_is_limited_cools_down_and_the_next_is_used() -> None:
         reranker = reranker_of(server, keys=ring_of("rerank", "first", "second"))
         assert len(reranker.scores(QUERY, PASSAGES)) == 3
         server.fault = lambda _: Answer(429, {})
-        failure_of(lambda: reranker.scores(QUERY, PASSAGES), ProviderCoolingDown)
+        failure_of(lambda: reranker.scores(QUERY, PASSAGES), "provider_cooldown")
 
 
 @proves("rerank.failure")

@@ -14,18 +14,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.support.failures import raises_code
 from tests.support.leftover_search import contents
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
-from truespan.errors import (
-    InvalidArgument,
-    NotAllowed,
-    StoreDamaged,
-    TokenNotFound,
-    Unauthorized,
-    WorldNotFound,
-)
+from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged
 from truespan.store.transfer.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
@@ -75,7 +69,7 @@ def test_token_allows_exactly_its_rights(lib: LibraryFixture) -> None:
         lambda: held.delete_world("one"),
         lambda: held.create_world("three"),
     ):
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             attempt()
 
 
@@ -90,7 +84,7 @@ def test_a_token_of_readers_follows_them_and_nobody_else(lib: LibraryFixture) ->
     for attempt in (lambda: held.search("the"), lambda: held.reader("bob").retrieve("the")):
         with pytest.raises(NotAllowed):
             attempt()
-    with pytest.raises((NotAllowed, WorldNotFound)):
+    with raises_code("not_allowed", "world_not_found"):
         held.reader("ada").set_position("a.txt", sentence=9)
 
 
@@ -159,7 +153,7 @@ def wrong(lib: LibraryFixture) -> dict[str, Any]:
 def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(lib: LibraryFixture) -> None:
     answers = {}
     for kind, text in wrong(lib).items():
-        with pytest.raises(Unauthorized) as refused:
+        with raises_code("unauthorized") as refused:
             lib.library.authenticate(text)
         error = refused.value
         answers[kind] = (type(error), str(error), error.args, error.__cause__, error.__context__)
@@ -174,7 +168,7 @@ def test_token_is_valid_until_the_moment_it_expires(lib: LibraryFixture) -> None
     lib.library.authenticate(secret.reveal())
     lib.clock.time += 0.01
 
-    with pytest.raises(Unauthorized):
+    with raises_code("unauthorized"):
         lib.library.authenticate(secret.reveal())
     assert lib.library.tokens.state(lib.library.tokens.list()[0]) is TokenState.EXPIRED
 
@@ -185,7 +179,7 @@ def test_a_digest_moved_to_another_row_opens_nothing(lib: LibraryFixture) -> Non
     great, _ = tokens.create("great", worlds=UNLIMITED, verbs=list(Verb))
     lib.sql("UPDATE tokens SET digest = ? WHERE id = ?", secret.digest(), great.id)
 
-    with pytest.raises(Unauthorized):
+    with raises_code("unauthorized"):
         lib.library.authenticate(secret.reveal().replace(small.id, great.id))
 
 
@@ -207,7 +201,7 @@ def test_a_revocation_is_seen_at_once_by_another_process(lib: LibraryFixture) ->
         [sys.executable, "-c", REVOKE, str(lib.folder), record.id], check=True, timeout=60
     )
 
-    with pytest.raises(Unauthorized):
+    with raises_code("unauthorized"):
         lib.library.authenticate(secret.reveal())
     assert lib.library.tokens.state(lib.library.tokens.list()[0]) is TokenState.REVOKED
 
@@ -219,7 +213,7 @@ def test_revoking_again_keeps_time_and_hides_unknown_id(lib: LibraryFixture) -> 
 
     assert lib.library.tokens.revoke(record.id) == first
     for reference in ("0" * 16, secret.reveal(), "", "\ud800", "a\x00", "' --", None):
-        with pytest.raises(TokenNotFound) as unknown:
+        with raises_code("token_not_found") as unknown:
             lib.library.tokens.revoke(reference)  # type: ignore[arg-type]
         assert not reference or reference not in str(unknown.value)
 
@@ -236,7 +230,7 @@ def test_deleting_a_world_cuts_every_right_to_it(lib: LibraryFixture) -> None:
     assert [record.worlds for record in tokens.list()] == [frozenset(), frozenset({two})]
     assert opened_by(lib, only.reveal()).worlds() == []
     assert [world.name for world in opened_by(lib, both.reveal()).worlds()] == ["two"]
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         opened_by(lib, only.reveal()).world("one")
 
 
@@ -245,7 +239,7 @@ def test_a_token_for_a_world_that_is_gone_is_not_kept(lib: LibraryFixture) -> No
     gone = replace(record, id="f" * 16, worlds=frozenset({lib.library.world("two").id}))
     lib.library.delete_world("two")
 
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         lib.store.create_token(OWNER, gone, bytes(32))
     assert lib.library.tokens.list() == [record]
 
@@ -288,7 +282,7 @@ def test_a_token_that_cannot_be_is_refused_and_not_kept(
 
 
 def test_a_world_that_is_not_there_makes_no_token(lib: LibraryFixture) -> None:
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         lib.library.tokens.create("app", worlds=["one", "three"])
     assert lib.library.tokens.list() == []
 
@@ -307,7 +301,7 @@ def test_secret_is_in_no_file_record_log_or_error(
         lambda: lib.library.authenticate(secret.reveal()[:-2]),
     ]
     for attempt in attempts:
-        with pytest.raises((TokenNotFound, Unauthorized)) as refused:
+        with raises_code("token_not_found", "unauthorized") as refused:
             attempt()
         shown.append("".join(traceback.format_exception(refused.value)))
 

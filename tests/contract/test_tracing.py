@@ -16,9 +16,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode, Tracer
 
 from tests.support.answer_worlds import Scripted, study
+from tests.support.failures import raises_code
 from tests.support.observers import watched
 from truespan.engine.library import Library
-from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.errors import ProviderUnavailable
 from truespan.extensions.server.tracing import TracingObserver
 from truespan.types.answer import Finished
 
@@ -153,7 +154,7 @@ def test_a_failure_is_told_by_its_code_and_in_no_other_words(
             world.search("harbour")
         told.append(request_span(exporter.get_finished_spans(), "search"))
         exporter.clear()
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         world.search(" ")
     told.append(request_span(exporter.get_finished_spans(), "search"))
 

@@ -15,7 +15,7 @@ import pytest
 import truespan
 from tests.interfaces.http_client import Client
 from truespan.cli import run
-from truespan.errors import TruespanError, error_types
+from truespan.errors import TruespanError, error_codes
 from truespan.extensions.server.mcp.server import call_tool
 from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.types.bundle import ContextBundle
@@ -222,10 +222,7 @@ def _where(wanted: dict[str, Any]) -> list[str]:
 
 
 def _exit_code(code: str) -> int:
-    for kind in error_types():
-        if kind.code == code and kind is not TruespanError:
-            return status_of(kind.__new__(kind)).exit_code
-    raise AssertionError(code)
+    return status_of(error_codes()[code].of(code)).exit_code
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from tests.support.http_server import NO_TLS
-from truespan.errors import Unauthorized
+from truespan.errors import NotAllowed
 from truespan.extensions.server.http.auth import Credentials
 from truespan.extensions.server.http.mcp import McpApp
 from truespan.extensions.server.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
@@ -69,7 +69,8 @@ class Admitting:
                 principal = self._library.server.admit(given.removeprefix("Bearer "), labels)
             else:
                 principal = Principal(None, OWNER)
-        except Unauthorized:
+        except NotAllowed as refusal:
+            refusal.raise_unless("unauthorized")
             return await Response(status_code=401)(scope, receive, noted)
         scope.setdefault("state", {})["principal"] = principal
         return await self._app(scope, receive, noted)

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from tests.integrations.library import CITED, QUESTION, Shelf, shelf_in
 from tests.support.docs_reader import DOCS, sections_of
+from tests.support.failures import raises_code
 from truespan.errors import (
-    BlankQuery,
     IndexUnavailable,
     InvalidArgument,
     ProfileMismatch,
@@ -84,7 +84,7 @@ def test_adapter_refuses_unknown_options(shelf: Shelf) -> None:
 
 
 def test_adapter_raises_errors_of_the_engine(shelf: Shelf) -> None:
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         search(shelf.world).run(" ")
     with pytest.raises(InvalidArgument, match="between 1 and 20"):
         retrieval(shelf.world, top_k=21).run(QUESTION)

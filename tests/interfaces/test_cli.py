@@ -15,7 +15,7 @@ import pytest
 import truespan
 from tests.promises import proves
 from truespan.cli import run
-from truespan.errors import InternalError, NotFound, TruespanError, error_types
+from truespan.errors import NotFound, TruespanError, error_codes
 from truespan.wire.serialize import STATUS, status_of
 from truespan.wiring import open_library
 
@@ -206,20 +206,18 @@ def test_an_unforeseen_error_is_one_line_and_one_code(
 
 @proves("errors.stable-codes")
 def test_every_error_has_code_status_and_retry_flag() -> None:
-    kinds = list(error_types())
-    assert len(kinds) > 80
-    own = [kind for kind in kinds if kind not in (TruespanError, InternalError)]
+    codes = error_codes()
+    assert len(codes) > 80
 
-    codes = [kind.code for kind in own]
-
-    assert len(set(codes)) == len(codes)
-    assert all(isinstance(kind.retryable, bool) for kind in kinds)
-    for kind in kinds:
-        status = status_of(kind.__new__(kind))
+    for code, kind in codes.items():
+        error = kind.of(code)
+        assert error.code == code
+        assert isinstance(error.retryable, bool)
+        status = status_of(error)
         assert 400 <= status.http < 600
         assert status.exit_code in (1, 2, 3, 4, 5, 130)
         assert status.mcp < 0
-    assert set(STATUS) - {NotFound} <= set(kinds)
+    assert {*STATUS} - {NotFound, TruespanError} <= {*codes, *codes.values()}
 
 
 def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.interfaces.test_cli import Terminal, terminal
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.leftover_search import contents
-from truespan.errors import Unauthorized
 from truespan.types.scope import OWNER, Authority, Verb
 from truespan.wiring import open_library
 
@@ -37,7 +37,7 @@ def test_a_token_is_made_listed_and_revoked(terminal: Terminal) -> None:
     assert re.fullmatch(rf"{found[0]}  active  app: read in w; expires [\d -]+:\d\d UTC\n", out)
     code, out, _ = terminal("token", "revoke", found[0])
     assert (code, out) == (0, f"Revoked token {found[0]}, app.\n")
-    with pytest.raises(Unauthorized):
+    with raises_code("unauthorized"):
         authority_of(terminal, secret)
     assert f"{found[0]}  revoked  app" in terminal("token", "list")[1]
 

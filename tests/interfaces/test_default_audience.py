@@ -12,10 +12,11 @@ from msgspec.structs import replace
 import truespan
 from tests.interfaces.http_client import serve_library
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, StoreDamaged, WorldNotFound
+from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.ingest.draft import Preparation
 from truespan.store.transfer.copy import copy_rows
 from truespan.types.audience import AudienceRule
@@ -87,7 +88,7 @@ def test_default_audience_is_hidden_from_callers_with_labels(lib: LibraryFixture
     world = lib.library.create_world("world", audience=["group:hr"])
     limited = world.for_audience(["group:legal"])
     assert limited.documents.default_audience is None
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         limited.set_defaults(audience=["group:legal"])
     token = lib.library.tokens.create("t", worlds=["world"], audience=["group:legal"])[1].reveal()
     with serve_library(lib.library) as client:

@@ -22,7 +22,7 @@ from truespan.errors import (
     InvalidConfiguration,
     ProfileMismatch,
     ProviderRefused,
-    SourceEmpty,
+    SourceRefused,
     StoreDamaged,
 )
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState, Phase
@@ -75,7 +75,7 @@ FAILURES: list[tuple[Exception, int]] = [
     (InvalidConfiguration("The key is missing."), 3),
     (ProviderRefused("The provider refused."), 4),
     (StoreDamaged("A row is not what was written."), 5),
-    (SourceEmpty("empty.txt"), 2),
+    (SourceRefused("source_empty", "empty.txt"), 2),
     (ZeroDivisionError(), 1),
 ]
 

@@ -9,8 +9,9 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.errors import GenerationNotFound, InvalidArgument, NotAllowed
+from truespan.errors import InvalidArgument, NotAllowed
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
 
@@ -82,7 +83,7 @@ def test_wrong_generations_are_refused_with_their_codes(
     for wrong in (True, "2", 1.0, -1):
         with pytest.raises(InvalidArgument):
             lib.library.world("w", generation=wrong)  # type: ignore[arg-type]
-    with pytest.raises(GenerationNotFound):
+    with raises_code("generation_not_found"):
         lib.library.world("other", generation=2)
 
 

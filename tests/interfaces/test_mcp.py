@@ -24,13 +24,12 @@ from tests.interfaces.mcp_clients import (
     texts_of,
 )
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture
 from truespan.errors import (
     InvalidArgument,
     LibraryNotFound,
-    NotAllowed,
     ProviderUnavailable,
-    WorldNotFound,
 )
 from truespan.extensions.server.mcp.server import call_tool
 from truespan.extensions.server.mcp.stdio import open_narrowed
@@ -241,7 +240,7 @@ def fail() -> None:
 
 
 def test_unservable_library_is_refused_at_start(library: Path) -> None:
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         open_narrowed(library, "nowhere", None)
     with pytest.raises(InvalidArgument):
         open_narrowed(library, "w", " ")
@@ -256,15 +255,15 @@ def test_reader_authority_allows_nothing_else(library: Path) -> None:
         world = narrow.world(record.id)
 
         assert record.name == "w"
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.search(QUESTION)
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.documents.list()
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.reader("bob").retrieve(QUESTION)
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.reader("ann").set_position("lamp.md", sentence=9)
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             narrow.world("beside")
         assert world.reader("ann").position().sid > 1
 
@@ -276,9 +275,9 @@ def test_owner_tools_read_one_world_only(library: Path) -> None:
         world = narrow.world(record.id)
 
         assert world.search(QUESTION).passages
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             narrow.world("beside")
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.documents.delete("lamp.md")
-        with pytest.raises((NotAllowed, WorldNotFound)):
+        with raises_code("not_allowed", "world_not_found"):
             world.reader("ann").position()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import truespan
-from truespan.errors import InvalidArgument, WorldNotFound
+from tests.support.failures import raises_code
+from truespan.errors import InvalidArgument
 from truespan.extensions.server.mcp.stdio import open_narrowed
 
 
@@ -22,7 +23,7 @@ def test_stdio_serves_the_documents_of_its_labels(tmp_path: Path) -> None:
     def names(*labels: str) -> list[str]:
         library, caller = open_narrowed(folder, "main", None, audience=labels)
         with library:
-            with pytest.raises(WorldNotFound):
+            with raises_code("world_not_found"):
                 caller.world.add_text("More.", id="more")
             return sorted(document.name for document in caller.world.documents.list())
 

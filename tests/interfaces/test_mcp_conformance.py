@@ -27,7 +27,7 @@ from starlette.routing import Route
 from tests.interfaces.mcp_clients import READER_TOOLS
 from tests.interfaces.mcp_http import running
 from tests.promises import proves
-from truespan.errors import BlankQuery
+from truespan.errors import InvalidArgument
 from truespan.extensions.server.mcp.server import make_server
 from truespan.extensions.server.mcp.tools import READER_ROLE, BookList, Role, Tool
 from truespan.wire.arguments import Arguments, NoArguments
@@ -138,7 +138,7 @@ def _nothing(_subject: Any, _given: Arguments) -> BookList:
 
 
 def _refuse(_subject: Any, _given: Arguments) -> BookList:
-    raise BlankQuery
+    raise InvalidArgument(code="blank_query")
 
 
 def _tool(name: str, does: Any) -> Tool:

@@ -17,9 +17,10 @@ from anyio import to_thread
 from tests.interfaces.mcp_clients import BOOK, HELLO
 from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture as Here
 from tests.support.worlds import make_library
-from truespan.errors import CallerError, InvalidArgument, NotAllowed, WorldNotFound
+from truespan.errors import CallerError, InvalidArgument, NotAllowed
 from truespan.extensions.server.http.streamable import (
     MAX_SESSIONS_PER_CALLER,
     TARGET,
@@ -124,7 +125,7 @@ def test_the_address_chooses_among_several_and_never_beyond_them(lib: Here) -> N
     assert outcome(chosen(lib, readers, "one", "bob")) == ("reading", "bob")
     assert outcome(chosen(lib, OWNER, "one", "zoe")) == ("reading", "zoe")
     for refused in (("empty",), ("nowhere",), (lib.library.world("empty").id,)):
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             chosen(lib, both, *refused)
     for allowed, named in ((readers, "zoe"), (readers, "Ann"), (both, "ann")):
         with pytest.raises(NotAllowed):
@@ -172,7 +173,7 @@ def test_anonymous_access_is_what_the_operator_chose(lib: Here) -> None:
         with pytest.raises(NotAllowed):
             response(*named, **said)
     for said in ({"world": "one", "owner": True}, {"world": "one", "reader": "ann"}):
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             response("two/2", **said)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library, until
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, SourceMissing
 from truespan.extensions.crawl.watch import FolderWatcher
 from truespan.extensions.server.http.app import ServerOptions
 from truespan.extensions.server.http.server import watch_folders
@@ -63,10 +63,10 @@ def test_serve_refuses_unwatchable_folders(
     lib.library.create_world("w")
     (tmp_path / "a.txt").write_text(NIGHT)
     for path, error in (
-        (tmp_path / "absent", SourceMissing),
-        (tmp_path / "a.txt", InvalidArgument),
+        (tmp_path / "absent", "source_missing"),
+        (tmp_path / "a.txt", "invalid_argument"),
     ):
-        with pytest.raises(error), watch_folders(lib.library, "w", [str(path)]):
+        with raises_code(error), watch_folders(lib.library, "w", [str(path)]):
             pass
     lib.library.close()
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
+from tests.support.failures import raises_code
 from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
-from truespan.errors import InvalidConfiguration, StoreUnavailable, StoreUnsafe
+from truespan.errors import InvalidConfiguration
 from truespan.extensions.cluster.configured import prepare_tables
 from truespan.settings import read_settings
 from truespan.wiring import open_library
@@ -138,7 +139,7 @@ def test_a_wrong_role_is_refused_when_the_library_is_opened(
     prepared = fresh_database()
     monkeypatch.setenv("TRUESPAN_STORE_URL", prepared.owner_url.reveal())
 
-    with pytest.raises(StoreUnsafe):
+    with raises_code("store_unsafe"):
         open_library(tmp_path / "library", create=True)
 
     assert not (tmp_path / "library" / "store.db").exists()
@@ -160,8 +161,8 @@ def test_a_wrong_address_is_told_without_any_of_it(
     for name, value in SAID[what].items():
         monkeypatch.setenv(f"TRUESPAN_{name.upper()}", value)
 
-    kind = StoreUnavailable if what == "nobody there" else InvalidConfiguration
-    with pytest.raises(kind) as refusal:
+    kind = "store_unavailable" if what == "nobody there" else "invalid_configuration"
+    with raises_code(kind) as refusal:
         open_library(tmp_path / "library", create=True)
 
     assert PASSWORD not in f"{refusal.value} {refusal.value!r} {refusal.value.__cause__}"

@@ -10,10 +10,11 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
-from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged, Unauthorized
+from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged
 from truespan.extensions.server.http.auth import Authenticator, AuthPolicy, Credentials
 from truespan.types.scope import OWNER, UNLIMITED, Unlimited, Verb
 from truespan.types.token import Principal
@@ -158,7 +159,7 @@ def test_header_names_percent_encoded_labels(lib: LibraryFixture) -> None:
     # The client of an application must not add labels to those that the application names.
     with pytest.raises(InvalidArgument, match="more than once"):
         identify(lib.library, "group:hr", "group:legal")
-    with pytest.raises(Unauthorized):
+    with raises_code("unauthorized"):
         identify(lib.library, "group:hr", "group:legal", token="wrong")
 
 

@@ -13,11 +13,11 @@ import pytest
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.audience_replies import MADE_UP, replies, replies_about
+from tests.support.failures import raises_code
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
-from truespan.errors import ConversationNotFound, DocumentNotFound, NotAllowed, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.retrieval import fused
 from truespan.types.audience import AudienceRule
@@ -213,7 +213,7 @@ def test_store_statements_check_the_audience_again(tmp_path: Path) -> None:
 
     assert read(scope) == [False] * 9
     assert read(whole) == [True] * 9
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         store.canonical_text(scope, number)
     with pytest.raises(ValueError, match="must list"):
         Scope(legal, whole.world, whole.generation)
@@ -254,7 +254,7 @@ def test_caller_with_an_audience_changes_nothing(tmp_path: Path) -> None:
         lambda: caller.generations.reindex(),
         lambda: caller.evaluation.forget_calibration(),
     ):
-        with pytest.raises((WorldNotFound, NotAllowed)):
+        with raises_code("world_not_found", "not_allowed"):
             write()
     assert caller.documents.text("pay.txt") == world.documents.text("pay.txt")
 
@@ -270,7 +270,7 @@ def test_turns_that_used_a_hidden_document_are_hidden(tmp_path: Path) -> None:
     assert len(legal.conversation(talk.id).turns()) == 3
     assert [info.id for info in legal.conversations()] == [talk.id]
     assert other.conversations() == []
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         other.conversation(talk.id)
 
     world.documents.update("rope.txt", audience=["group:hr"])
@@ -282,7 +282,7 @@ def test_turns_that_used_a_hidden_document_are_hidden(tmp_path: Path) -> None:
     assert len(world.conversation(talk.id).turns()) == 3
     world.documents.update("lamp.txt", audience=[])
     assert legal.conversations() == []
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         legal.conversation(talk.id)
 
 

@@ -30,7 +30,7 @@ from tests.support.worlds import WordEmbedder
 from truespan.engine.conversations import Conversation
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import ConversationNotFound
+from truespan.errors import NotFound
 from truespan.text.alignment import Alignment
 from truespan.types.answer import Answer
 from truespan.types.conversation import ConversationRules
@@ -96,7 +96,8 @@ class Side:
             self.conversations.append(reader.conversation())
         try:
             answer = self.conversations[-1].ask(step.query)
-        except ConversationNotFound:
+        except NotFound as refusal:
+            refusal.raise_unless("conversation_not_found")
             # None of its turns is visible here, as if it had never begun.
             self.conversations.append(reader.conversation())
             answer = self.conversations[-1].ask(step.query)
@@ -116,7 +117,8 @@ class Side:
         for earlier in self.conversations[:-1]:
             try:
                 yield "earlier", to_json(reader.conversation(earlier.id).export())
-            except ConversationNotFound as error:
+            except NotFound as error:
+                error.raise_unless("conversation_not_found")
                 yield "earlier", str(error)
 
 

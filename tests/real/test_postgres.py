@@ -13,9 +13,9 @@ import pytest
 from psycopg import sql
 
 from tests.real.conftest import address
+from tests.support.failures import raises_code
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.engine.library import Library
-from truespan.errors import StoreUnavailable
 from truespan.extensions.cluster.configured import prepare_tables
 from truespan.extensions.cluster.postgres_server import SHARED_ROLE, WORLD_ROLE
 from truespan.extensions.cluster.queue import QUEUE_ROLE
@@ -88,5 +88,5 @@ def test_a_server_that_is_not_there_is_unavailable(
 ) -> None:
     address("DATABASE_URL")
     monkeypatch.setenv("TRUESPAN_STORE_URL", "postgresql://nobody@127.0.0.1:9/nothing")
-    with pytest.raises(StoreUnavailable):
+    with raises_code("store_unavailable"):
         opened(tmp_path)

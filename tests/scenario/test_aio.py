@@ -13,8 +13,9 @@ from tools.aio_stub import STUB, WRAPPED, write_stub
 
 import truespan.aio
 from tests.promises import proves
+from tests.support.failures import raises_code
 from truespan.core.cancel import check_cancelled
-from truespan.errors import Interrupted, WorldNotFound
+from truespan.errors import Interrupted
 from truespan.testing import WordCounter, WordEmbedder
 from truespan.types.answer import Finished, Piece, Started
 
@@ -43,7 +44,7 @@ def test_calls_return_what_the_library_returns(tmp_path: Path) -> None:
         await reader.set_position("note.md", sentence=0)
         found, bundle = await asyncio.gather(world.search("spare key"), reader.retrieve("key"))
         listed = await world.documents.list()
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             await library.world("nowhere", create=False)
         return found.passages[0].text, bundle.context, listed, world.name
 

@@ -16,10 +16,10 @@ from tests.promises import proves
 from tests.support.audience_replies import replies
 from tests.support.audience_twins import CALLERS, LAMP, NIGHT, PAY, ROPE
 from tests.support.backups import home, opened, retire
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library, other_profile
 from tests.unit.test_members import zip_of
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound
 from truespan.store.transfer.copy import copy_rows
 from truespan.testing import WordEmbedder
 
@@ -161,6 +161,6 @@ def test_document_with_damaged_audience_is_for_the_owner_alone(
         assert caller.documents.list() == []
         assert caller.search("the lamp", floor=0.0).passages == ()
         for name in LABELS:
-            with pytest.raises(DocumentNotFound):
+            with raises_code("document_not_found"):
                 caller.documents.text(name)
     assert {document.name for document in world.documents.list()} == {*LABELS, "new.txt"}

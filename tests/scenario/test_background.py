@@ -14,12 +14,13 @@ from msgspec.structs import replace
 import truespan
 from tests.promises import proves
 from tests.support.crash_process import library
+from tests.support.failures import raises_code
 from tests.support.forked_process import ForkedProcess, forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import JobNotResumable, ProviderRefused
+from truespan.errors import ProviderRefused
 from truespan.ingest.requests import IngestRequest
 from truespan.types.job import JobState
 from truespan.types.source import Upload
@@ -218,7 +219,7 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         assert states == {JobState.INTERRUPTED}
         assert made.server.resume_waiting() == []
         for job in world.jobs.list()[2:]:
-            with pytest.raises(JobNotResumable):
+            with raises_code("job_not_resumable"):
                 world.jobs.resume(job.id, background=True)
         assert not (tmp_path / "again" / "uploads").exists()
         made._components.index.retire()  # type: ignore[attr-defined]

@@ -20,10 +20,11 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.backups import FIGURES, filled, images, opened, retire, told
 from tests.support.crash_files import killed_at
+from tests.support.failures import raises_code
 from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
-from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy, StoreOutdated
+from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.files.backup import BackupWriter, write_archive
 from truespan.store import Store
@@ -362,7 +363,7 @@ def test_settings_naming_a_server_are_set_aside_on_restore(
 @proves("upkeep.backup-restores")
 def test_restore_refuses_an_unprepared_or_used_store(backup: Path, tmp_path: Path) -> None:
     bare = fresh_database(prepared=False)
-    with pytest.raises(StoreOutdated):
+    with raises_code("store_outdated"):
         truespan.restore(backup, named(tmp_path / "bare", bare))
     database = fresh_database()
     waiting = named(tmp_path / "waiting", database, "store_timeout_seconds = 1\n")

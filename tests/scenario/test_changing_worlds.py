@@ -10,7 +10,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
-from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.errors import NotFound, StoreDamaged
 from truespan.types.trust import Hit
 
 TIDE = "The tide comes in twice a day. The keeper counts it."
@@ -96,7 +96,7 @@ def test_error_is_reported_only_for_an_unchanged_world(
         asked.append(number)
         if len(asked) == 1:
             world.documents.delete("a.txt")
-            raise DocumentNotFound("a.txt")
+            raise NotFound("document", "a.txt")
         return read(scope, number)
 
     monkeypatch.setattr(type(lib.store), "canonical_text", lambda _, *args: delete_first(*args))

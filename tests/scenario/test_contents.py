@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, PassageNotFound
+from truespan.errors import InvalidArgument
 from truespan.types.text import Block
 from truespan.wire.serialize import to_json
 
@@ -73,7 +74,7 @@ def test_a_line_of_the_list_is_no_reading_position(lib: LibraryFixture) -> None:
     reader = world.reader("ann")
     reader.set_position("book.txt", passage=CHAPTERS[1])
 
-    with pytest.raises(PassageNotFound):
+    with raises_code("passage_not_found"):
         reader.set_position("book.txt", passage=f"{CHAPTERS[3]} .... 3")
     with pytest.raises(InvalidArgument):
         reader.set_position("book.txt", through_chapter="Contents")

@@ -12,16 +12,15 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, Study, study, told
+from tests.support.failures import raises_code
 from tests.support.worlds import WordEmbedder
 from truespan.engine.conversations import Conversation
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
-    ConversationNotFound,
-    ConversationsOff,
     InvalidArgument,
     NotAllowed,
-    PositionNotFound,
+    NotFound,
     ProviderUnavailable,
     StoreDamaged,
     TruespanError,
@@ -219,7 +218,7 @@ def test_only_complete_answers_become_turns(tmp_path: Path) -> None:
     made = whale(tmp_path, ["Ahab ", "did."], ["Ahab ", broken], "Ahab did.")
     talk = made.world.conversation()
 
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         talk.delete()
     assert talk.turns() == []
     assert talk.info().turns == 0
@@ -269,7 +268,7 @@ def test_old_turns_are_hidden_and_then_deleted(tmp_path: Path, stores: str) -> N
     assert [turn.question for turn in new.turns()] == ["Who baked bread?"]
     new.ask("Who saw the guests?")
     assert made.lib.sql("SELECT count(*) FROM turns") == [(2,)]
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         made.world.conversation(old.id)
 
     few = with_rules(made, turns=3).conversation(new.id)
@@ -286,7 +285,7 @@ def test_an_operator_turns_conversations_off(tmp_path: Path) -> None:
     off = with_rules(made, enabled=False)
 
     for attempt in (off.conversation, lambda: off.conversation(talk.id), off.conversations):
-        with pytest.raises(ConversationsOff):
+        with raises_code("conversations_off"):
             attempt()
     assert off.answer(FIRST).conversation is None
     # What was kept before can be deleted all the same.
@@ -325,7 +324,7 @@ def test_a_conversation_is_found_by_its_caller_alone(tmp_path: Path, stores: str
     owner = made.world
 
     def found(asker: Any, id: str) -> bool:
-        with suppress(ConversationNotFound):
+        with suppress(NotFound):
             return bool(asker.conversation(id))
         return False
 
@@ -370,9 +369,9 @@ def test_a_deleted_conversation_leaves_a_receipt_and_nothing_else(tmp_path: Path
     assert receipt.erased
     assert receipt.digest == digest_of(receipt.to_json())
     for attempt in (talk.turns, talk.info, talk.export, talk.delete):
-        with pytest.raises(ConversationNotFound):
+        with raises_code("conversation_not_found"):
             attempt()
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         talk.ask(FIRST)
     assert len(kept.turns()) == 1
     files = [path for path in made.lib.folder.rglob("store.db*") if path.is_file()]
@@ -465,9 +464,9 @@ def test_a_reader_without_a_position_is_told_so(tmp_path: Path) -> None:
     made = reading(tmp_path)
     reader = made.world.reader("ann")
 
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         reader.conversation().ask("Who lit the lamp?")
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         reader.conversation(book="nowhere.txt").ask("Who lit the lamp?")
     assert reader.conversations() == []
 

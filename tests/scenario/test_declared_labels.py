@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound, InvalidArgument, StoreDamaged
+from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.types.document import Document
 from truespan.types.metadata import read_metadata
 
@@ -97,7 +98,7 @@ def test_labels_are_updated_without_the_file(lib: LibraryFixture) -> None:
             update(1, **changes)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="title"):
         update(1, title="x")  # type: ignore[call-arg]
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         update("b.txt", tags=[])
 
 

@@ -10,15 +10,10 @@ import pytest
 from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import (
-    DocumentNotFound,
-    InvalidArgument,
-    NotAllowed,
-    SourceMissing,
-    SourceOutside,
-)
+from truespan.errors import InvalidArgument, NotAllowed
 from truespan.ingest.draft import Preparation
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import DocumentSort, DocumentStatus
@@ -134,7 +129,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(lib: LibraryFixtur
     for arguments in ({"offset": -1}, {"limit": 0}, {"limit": 501}):
         with pytest.raises(InvalidArgument):
             world.documents.chunks("tower.docx", **arguments)
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         world.documents.chunks("absent.txt")
 
 
@@ -190,10 +185,10 @@ def test_what_cannot_be_read_again_says_what_to_do(lib: LibraryFixture, tmp_path
     secret.write_text("Nobody was given this.")
     path = Path(world.documents.get("hut.txt").path)
     path.unlink()
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         world.documents.reingest("hut.txt", background=True)
     path.symlink_to(secret)
-    with pytest.raises(SourceOutside):
+    with raises_code("source_outside"):
         world.documents.reingest("hut.txt", background=True)
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)

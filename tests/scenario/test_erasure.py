@@ -15,12 +15,12 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT
 from tests.support.crash_process import library
+from tests.support.failures import raises_code
 from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
 from tests.support.worlds import query
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.maintenance.delete import digest_of
 from truespan.store.engines import sqlite
@@ -142,7 +142,7 @@ def test_deleted_world_leaves_no_row_point_image_or_byte(home: Path) -> None:
         assert made._components.index.count(scope) == 0
         assert traces(home, text, own) == []
         assert not any(path.name.startswith("img_") for path in contents(home))
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             made.world("world")
         assert to_compare(kept) == before
         for table, rows in rows_of(made, world.id).items():
@@ -233,7 +233,7 @@ def test_erasure_waits_for_readers_and_is_caught_up(
 
         assert not receipt.erased
         assert receipt.waiting == {"store": "store_busy"}
-        with pytest.raises(DocumentNotFound):
+        with raises_code("document_not_found"):
             world.documents.get("gone.txt")
         reading.close()
         world.ingest(written(home, "new.txt", "Something new."))
@@ -298,7 +298,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
         assert scope is not None
         job = parts.store.begin_job(scope, "ingest", "{}", parts.processes.own())
 
-        with pytest.raises(WorldBusy):
+        with raises_code("world_busy"):
             made.delete_world("world")
 
         assert len(world.documents.list()) == 2

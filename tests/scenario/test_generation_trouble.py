@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support import docx_maker
+from tests.support.failures import raises_code
 from tests.support.worlds import (
     LibraryFixture,
     WordEmbedder,
@@ -22,14 +23,11 @@ from tests.support.worlds import (
 )
 from truespan.engine.world import World
 from truespan.errors import (
-    GenerationNotFound,
-    GoldenInvalid,
     Interrupted,
     InvalidArgument,
     InvalidConfiguration,
     ProfileMismatch,
     PromotionRefused,
-    SourceMissing,
     StorageFull,
 )
 from truespan.ingest.draft import Preparation
@@ -72,7 +70,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixtu
     assert isinstance(embedder, WordEmbedder)
     embedder.before = lambda: lib.store.retire_generation(world.generations._scope_of(2))
 
-    with pytest.raises(GenerationNotFound):
+    with raises_code("generation_not_found"):
         world.generations.reindex(model="wide")
     assert not any(points for (_, tenant), points in lib.index.points.items() if tenant[-1] == "2")
     lib.store.add_generation(lib.scope(world), embedder.profile, None)
@@ -80,7 +78,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixtu
     built = world.generations._scope_of(3)
     lib.store.retire_generation(built)
 
-    with pytest.raises(GenerationNotFound):
+    with raises_code("generation_not_found"):
         world.generations._start(built, None)
 
 
@@ -173,7 +171,7 @@ def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
     if "golden" in wrong:
         wrong = {"golden": str(lib.folder / wrong["golden"])}
 
-    with pytest.raises((GoldenInvalid, InvalidArgument, SourceMissing)):
+    with raises_code("golden_invalid", "invalid_argument", "source_missing"):
         world.ingest(lib.write("world/b.md", FERRY), update_alias=True, **wrong)
 
     assert len(world.documents.list()) == 1

@@ -9,14 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
 from truespan.errors import (
-    DomainNotFound,
-    ExtensionMissing,
-    GenerationIncomplete,
-    GenerationInUse,
-    GenerationNotFound,
     InvalidArgument,
     ProfileMismatch,
     PromotionRefused,
@@ -126,7 +122,7 @@ def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
     wide = other_profile(model="wide", dimensions=96)
     lib.store.add_generation(lib.scope(world), wide, None)
 
-    with pytest.raises(GenerationIncomplete) as caught:
+    with raises_code("generation_incomplete") as caught:
         world.generations.promote(2)
 
     assert "2 documents" in str(caught.value)
@@ -257,9 +253,9 @@ def test_golden_queries_without_their_extension_refuse_the_promotion(
     monkeypatch.setattr(tables(), "gates", {})
     monkeypatch.setattr(tables(), "members", {})
 
-    with pytest.raises(ExtensionMissing, match="quality"):
+    with raises_code("extension_missing", match="quality"):
         world.generations.promote(2, golden=asked)
-    with pytest.raises(ExtensionMissing, match="quality"):
+    with raises_code("extension_missing", match="quality"):
         world.ingest(source, update_alias=True, golden=asked)
 
     assert lib.scope(world).generation.number == 1
@@ -350,13 +346,13 @@ def test_unknown_and_foreign_domains_are_refused_alike(lib: LibraryFixture) -> N
 
     messages = []
     for key in ("theirs", "nobodys"):
-        with pytest.raises(DomainNotFound) as caught:
+        with raises_code("domain_not_found") as caught:
             library.domain(key)
         messages.append(str(caught.value).replace(key, "KEY"))
 
     assert messages[0] == messages[1]
     assert library.domains() == []
-    with pytest.raises(DomainNotFound):
+    with raises_code("domain_not_found"):
         mine.generations.promote(1, domain="theirs")
     with pytest.raises(InvalidArgument):
         lib.library.domain("theirs", world="mine")
@@ -369,7 +365,7 @@ def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture
     world.generations.promote(2, domain="harbour")
 
     for named in (1, 2):
-        with pytest.raises(GenerationInUse):
+        with raises_code("generation_in_use"):
             world.generations.remove(named)
     world.generations.forget("harbour")
     world.generations.remove(2)
@@ -384,7 +380,7 @@ def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture
     assert lib.sql(
         "SELECT count(*) FROM vectors WHERE profile_id <> ?", lib.scope(world).profile.id
     ) == [(0,)]
-    with pytest.raises(GenerationNotFound):
+    with raises_code("generation_not_found"):
         world.generations.promote(2)
     assert world.generations.reindex().generation == 3
 

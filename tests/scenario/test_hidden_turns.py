@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.answer_worlds import Study, study
+from tests.support.failures import raises_code
 from tests.support.worlds import WordEmbedder
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
-from truespan.errors import ConversationNotFound
 from truespan.types.conversation import ConversationRules
 from truespan.wire.serialize import to_json
 
@@ -91,13 +91,13 @@ def test_conversation_without_visible_turns_is_not_found(made: Study) -> None:
     for use in uses:
         messages = []
         for id in (talk.id, "0" * 32):
-            with pytest.raises(ConversationNotFound) as raised:
+            with raises_code("conversation_not_found") as raised:
                 use(id)
             messages.append(str(raised.value).replace(id, "?"))
         assert messages[0] == messages[1]
     # An object that was there before is no way around it.
     for use in (talk.turns, talk.info, talk.export, lambda: talk.ask("And who lit lamp 1?")):
-        with pytest.raises(ConversationNotFound):
+        with raises_code("conversation_not_found"):
             use()
     assert reader.conversations() == []
     reader.set_position("book.txt", sentence=6)
@@ -127,5 +127,5 @@ def test_tried_position_shows_its_turns_and_stores_none(made: Study) -> None:
     assert "turn_not_stored" in [warning.code for warning in begun.ask("Who?").warnings]
     assert begun.turns() == []
     assert made.lib.sql("SELECT count(*) FROM turns") == stored
-    with pytest.raises(ConversationNotFound):
+    with raises_code("conversation_not_found"):
         reader.conversation(begun.id)

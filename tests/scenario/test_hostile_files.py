@@ -11,7 +11,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.hostile import HOSTILE, Trap
-from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
+from truespan.errors import SourceRefused
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
@@ -70,9 +70,9 @@ class Taker:
         # A clock that gives a small file less than six seconds, and one for what takes any time.
         self._usual, self._impatient = ChildParser(cpu_seconds=1.5), ChildParser(cpu_seconds=0.5)
         self._trap = trap
-        self._ends: dict[str, str | SourceRefused | LoaderCrashed] = {}
+        self._ends: dict[str, str | SourceRefused] = {}
 
-    def take(self, name: str) -> str | SourceRefused | LoaderCrashed:
+    def take(self, name: str) -> str | SourceRefused:
         """Return all that came out of a file, or the error that it led to."""
         if name not in self._ends:
             parser = self._impatient if name in MAY_BE_TOO_COSTLY else self._usual
@@ -80,7 +80,7 @@ class Taker:
                 self._ends[name] = said(
                     parser.parse(*HOSTILE[name](self._trap), ParseOptions(images=True))
                 )
-            except (SourceRefused, LoaderCrashed) as error:
+            except SourceRefused as error:
                 self._ends[name] = error
         return self._ends[name]
 
@@ -96,13 +96,15 @@ def taker(field: Field) -> Iterator[Taker]:
     made.close()
 
 
-def fault_of(name: str, end: str | SourceRefused | LoaderCrashed) -> str | None:
+def fault_of(name: str, end: str | SourceRefused) -> str | None:
     """Return what is wrong about how a file was taken; None when nothing is."""
-    if isinstance(end, LoaderCrashed):
+    if isinstance(end, str):
+        return "told a secret" if CANARY in end else None
+    if end.code == "loader_crashed":
         return f"crashed: {getattr(end, '__notes__', '')}"
-    if isinstance(end, SourceTooCostly):
+    if end.code == "source_too_costly":
         return None if name in MAY_BE_TOO_COSTLY else "too costly"
-    return "told a secret" if isinstance(end, str) and CANARY in end else None
+    return None
 
 
 def said(loaded: Loaded) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.core.clock import SystemClock
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import IndexIncomplete, IndexUnavailable, TruespanError
+from truespan.errors import IndexUnavailable, TruespanError
 from truespan.extensions.cluster.qdrant import ServerOptions
 from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.extensions.quality.evaluate import Evaluation
@@ -144,7 +145,7 @@ def test_filtered_questions_look_at_their_documents_only(lib: LibraryFixture) ->
     own = world.search("otter ledger", floor=0.0, documents=["otter.txt"])
 
     assert CODE not in [one.code for one in own.warnings]
-    with pytest.raises(IndexIncomplete, match="lacks 1 of 1 chunks"):
+    with raises_code("index_incomplete", match="lacks 1 of 1 chunks"):
         world.search("otter ledger", floor=0.0, documents=["ledger.txt"])
 
 
@@ -297,7 +298,8 @@ def test_reader_is_told_of_lost_points_of_the_read_part(lib: LibraryFixture) -> 
             assert lose_where(lib, world, lambda at: at.document == 1 and at.pos_reach <= READ)
             try:
                 told = to_json(ask("lanterns", mode=mode))
-            except IndexIncomplete as error:
+            except IndexUnavailable as error:
+                error.raise_unless("index_incomplete")
                 told = error.code
             assert CODE in told, (mode, ask)
             settle(lib)
@@ -332,7 +334,7 @@ def test_emptied_collection_is_an_error_until_it_is_filled(
         world = two_documents(lib)
         before = lib.points(world)
         index.reset(lib.scope(world))
-        with pytest.raises(IndexIncomplete, match="lacks 2 of 2 chunks"):
+        with raises_code("index_incomplete", match="lacks 2 of 2 chunks"):
             world.search("otter by night")
         settle(lib)
 

@@ -11,10 +11,11 @@ import pytest
 
 from tests.interfaces.http_client import until
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from tests.unit.test_members import zip_of
 from truespan.engine.world import World
-from truespan.errors import Cancelled, SourceMissing, SourceOutside
+from truespan.errors import Cancelled
 from truespan.types.job import JobState
 from truespan.types.metadata import read_metadata
 from truespan.types.source import Upload
@@ -93,9 +94,9 @@ def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> 
     assert world.ingest(path, within=[inside]).ingested == ["guide.md", "south.txt"]
     # To look at one member says nothing about the others.
     assert world.ingest(f"{path}/notes/north.txt", prune=True).removed == []
-    with pytest.raises(SourceOutside):
+    with raises_code("source_outside"):
         world.ingest(f"{path}/guide.md", within=[str(lib.folder / "uploads")])
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         world.ingest(f"{inside}/none.zip/guide.md")
 
 

@@ -6,10 +6,11 @@ import pytest
 from msgspec import UNSET
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
+from truespan.errors import InvalidArgument, NotAllowed
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.bundle import ContextBundle
 from truespan.types.ids import WorldId
@@ -43,7 +44,7 @@ def test_note_is_seen_from_its_position_on(lib: LibraryFixture) -> None:
     reader_at(world, 4)
     assert reader.notes.list() == []
     assert reader.notes.to_markdown() == ""
-    with pytest.raises(NoteNotFound):
+    with raises_code("note_not_found"):
         reader.notes.delete(note.id)
     early = reader.notes.add("Only keepers so far.")
     assert [one.id for one in reader.notes.list()] == [early.id]
@@ -82,7 +83,7 @@ def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
     for text in ("", "  ", "x" * 5001):
         with pytest.raises(InvalidArgument):
             reader.notes.add(text)
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         reader.notes.add("x", book="other.txt")
     with pytest.raises(InvalidArgument):
         reader.at_position("book.txt", 9).notes.add("x")

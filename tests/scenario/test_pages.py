@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
+from tests.support.failures import raises_code
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import ImageNotFound, StoreDamaged
+from truespan.errors import NotFound, StoreDamaged
 from truespan.types.chunk import FigureFlags
 from truespan.wire.serialize import to_json
 
@@ -51,7 +52,8 @@ def pictures(reader: Reader, doc_id: str) -> Iterator[str]:
             try:
                 image = reader.image(f"{doc_id}/img_{number:03d}.{ending}")
                 yield f"{image.media_type} {image.data.hex()}"
-            except ImageNotFound as error:
+            except NotFound as error:
+                error.raise_unless("image_not_found")
                 yield str(error)
 
 
@@ -113,7 +115,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(
         figures = {figure.image_ref for figure in reader.sentences().figures}
         given = set()
         for reference in (f"{doc_id}/img_001.png", f"{doc_id}/img_002.gif"):
-            with suppress(ImageNotFound):
+            with suppress(NotFound):
                 reader.image(reference)
                 given.add(reference)
 
@@ -126,7 +128,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(
 def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL), docx(*OPENING, media=MEDIA))
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         world.reader("ann").image(f"{world.documents.get(1).doc_id}/img_001.png")
 
 
@@ -159,7 +161,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
     happening = Meddled(getattr(parts, part), verb, lambda: filled(lib, secret))
     late = Library(replace(parts, **{part: happening})).world("world").reader("ann")
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         late.image(f"{world.documents.get(1).doc_id}/img_001.png")
     assert reader.position().sid == -1
     assert reader.sentences().sentences == ()

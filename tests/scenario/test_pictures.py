@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import ImageNotFound, NotAllowed, PositionNotFound
+from truespan.errors import NotAllowed, NotFound
 from truespan.extensions.checks.sanitize.findings import Mode
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
@@ -48,7 +49,7 @@ def test_page_is_drawn_with_its_sentences(lib: LibraryFixture) -> None:
     assert not first.partial
     assert [mark.sid for mark in first.sentences] == [0, 1, 2]
     assert [mark.sid for mark in second.sentences] == [3, 4, 5]
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         world.documents.picture("book.pdf", 3)
 
 
@@ -64,7 +65,7 @@ def test_sentence_across_pages_is_marked_on_both(lib: LibraryFixture) -> None:
 def test_reader_gets_pages_up_to_the_position(lib: LibraryFixture) -> None:
     world = ingest(lib, pdf_of(FIRST, SECOND, THIRD))
     reader = world.reader("ada")
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         reader.picture(1)
     reader.set_position("book.pdf", sentence=3)
 
@@ -76,10 +77,10 @@ def test_reader_gets_pages_up_to_the_position(lib: LibraryFixture) -> None:
     assert [mark.sid for mark in own.sentences] == [3]
     assert own.image != world.documents.picture("book.pdf", 2).image
     for page in (3, 4, 99):
-        with pytest.raises(ImageNotFound):
+        with raises_code("image_not_found"):
             reader.picture(page)
     reader.set_position("book.pdf", sentence=-1)
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         reader.picture(1)
 
 
@@ -110,7 +111,8 @@ def test_pictures_do_not_depend_on_what_follows(lib: LibraryFixture, position: i
 def _reply(reader: object, page: int) -> str:
     try:
         return to_json(reader.picture(page))  # type: ignore[attr-defined]
-    except ImageNotFound as error:
+    except NotFound as error:
+        error.raise_unless("image_not_found")
         return str(error)
 
 
@@ -193,7 +195,7 @@ def test_changed_file_is_not_shown(lib: LibraryFixture) -> None:
     world = ingest(lib, pdf_of(FIRST, SECOND))
     (lib.folder / "files" / "world" / "book.pdf").write_bytes(pdf_of(SECOND, THIRD))
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         world.documents.picture("book.pdf", 1)
     ingest(lib, pdf_of(SECOND, THIRD))
     assert len(world.documents.picture("book.pdf", 1).sentences) == 3
@@ -217,7 +219,7 @@ def test_redacted_document_is_not_shown(tmp_path: Path) -> None:
     world = ingest(lib, pdf_of(["Write to ida.holm@example.org soon."]))
     assert "ida.holm" not in world.documents.text("1")
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         world.documents.picture("1", 1)
 
 
@@ -229,5 +231,5 @@ def test_redaction_of_unread_pages_does_not_decide_on_read_ones(tmp_path: Path) 
         world = ingest(lib, pdf_of(["The ferry left."], [unread]), f"world {number}")
         world.reader("ada").set_position("book.pdf", sentence=0)
 
-        with pytest.raises(ImageNotFound):
+        with raises_code("image_not_found"):
             world.reader("ada").picture(1)

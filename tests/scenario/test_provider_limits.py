@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.providers import OpenAi, PassingClock
 from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import LibraryFixture, WordCounter, make_library, similarity, vector_of
-from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
+from truespan.errors import (
+    ProviderRefused,
+    TruespanError,
+)
 from truespan.providers.keys import KeyRing
 from truespan.providers.limits import RateLimiter
 from truespan.providers.openai import OpenAiEmbedder
@@ -81,7 +85,7 @@ def test_without_key_nothing_is_asked_and_nothing_changes(
         kept, calls, asked = content_of(lib), list(lib.index.calls), len(server.asked)
 
         for call in (lambda: world.search("the tide"), lambda: world.ingest(path)):
-            with pytest.raises(CredentialsMissing):
+            with raises_code("credentials_missing"):
                 call()
 
         assert content_of(lib) == kept
@@ -98,7 +102,7 @@ def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Pa
         cooldowns.cool_down("openai", "main", clock.now() + 40)
         calls, asked = list(lib.index.calls), len(server.asked)
 
-        with pytest.raises(ProviderCoolingDown) as caught:
+        with raises_code("provider_cooldown") as caught:
             world.search("the tide")
 
         assert caught.value.retry_after == 40.0

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import fields
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
@@ -24,7 +25,7 @@ from tests.support.worlds import (
 )
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import BlankQuery, InvalidArgument, QueryTooLong
+from truespan.errors import InvalidArgument, QueryTooLong
 from truespan.index.filters import AnyOf, AtMost, Field, conditions
 from truespan.types.bundle import BundleStatus
 from truespan.types.ids import hash_text
@@ -216,7 +217,7 @@ def test_empty_or_overlong_query_is_refused_before_any_call(
         reader.retrieve("")
     with pytest.raises(InvalidArgument):
         reader.retrieve(None)  # type: ignore[arg-type]
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         reader.retrieve("  \n ")
     with pytest.raises(QueryTooLong):
         reader.retrieve("word " * 61)

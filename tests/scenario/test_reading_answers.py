@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.answer_worlds import LONG, QUESTION, Echo, Scripted, Study, study
+from tests.support.failures import raises_code
 from tests.support.reading_worlds import CHUNKINGS, Stored, Trial
 from tests.support.sample_books import canaries
 from tests.support.worlds import WordEmbedder
 from truespan.engine.library import Library
-from truespan.errors import DocumentNotFound, NotAllowed
+from truespan.errors import NotAllowed
 from truespan.protocols import ChatModels
 from truespan.types.answer import Answer, AnswerRules
 from truespan.types.decision import DecisionSettings
@@ -131,7 +132,7 @@ def test_a_reader_without_a_position_is_refused_and_nothing_is_asked(tmp_path: P
 def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     room = shelf(tmp_path)
 
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         room.world.reader("ada").answer(QUESTION, "another.txt")
 
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.sample_texts import once
@@ -23,7 +24,6 @@ from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
-    PositionNotFound,
     ProfileMismatch,
     ProviderUnavailable,
     StoreDamaged,
@@ -277,7 +277,7 @@ def test_position_in_another_revision_shows_nothing(lib: LibraryFixture) -> None
 
     lib.sql("UPDATE positions SET revision = 2, checksum = ?", own)
 
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         reader.position()
     assert reader.books() == []
     assert (reader.retrieve(QUERY).context, reader.notes.list()) == ("", [])

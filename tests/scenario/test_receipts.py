@@ -16,6 +16,7 @@ from msgspec.structs import replace
 import truespan
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted
+from tests.support.failures import raises_code
 from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_world
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
@@ -24,8 +25,6 @@ from truespan.errors import (
     InvalidArgument,
     NotAllowed,
     ReceiptInvalid,
-    SigningKeyMissing,
-    SourceUnreadable,
 )
 from truespan.extensions.proof.types import SignedReceipt
 from truespan.extensions.proof.verify import EXIT_CODES, verify
@@ -162,7 +161,7 @@ def test_library_without_a_key_signs_nothing(lib: LibraryFixture, world: World) 
     world.ingest(lib.write("guide.md", GUIDE))
 
     for result in (world.search(QUERY), world.retrieve(QUERY), world.answer(QUERY)):
-        with pytest.raises(SigningKeyMissing, match="truespan keys create"):
+        with raises_code("signing_key_missing", match="truespan keys create"):
             world.sign(result)
 
 
@@ -284,7 +283,7 @@ def test_program_in_one_file_verifies_without_truespan(
     assert run("--source", str(keys)).returncode == EXIT_CODES["other_source"]
     for endless in ("/dev/zero", str(tmp_path)):
         assert run("--source", endless).returncode == 3
-        with pytest.raises(SourceUnreadable):
+        with raises_code("source_unreadable"):
             truespan.verify_receipt(receipt.read_bytes(), keys_of(lib), source=endless)
     receipt.write_text(receipt.read_text().replace("quay", "key"))
     changed = run()

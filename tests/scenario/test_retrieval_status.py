@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.sample_texts import once
 from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import (
-    BlankQuery,
     IndexUnavailable,
     InvalidArgument,
     ProviderUnavailable,
     StoreDamaged,
     TruespanError,
-    WorldNotFound,
 )
 from truespan.retrieval.pack import status_of
 from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
@@ -206,13 +205,13 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
     with pytest.raises(InvalidArgument):
         world.retrieve("harbour", top_k=0)
     assert lib.journal == []
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         world.retrieve("   \n")
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         world.retrieve("harbour", selected_text=" \t ")
     assert set(lib.journal) == {"store.find_world"}
     lib.library._components.store.find_world = lambda *_: None  # type: ignore[method-assign]
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         world.retrieve("harbour")
 
 

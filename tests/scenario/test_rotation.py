@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.crash_process import library
+from tests.support.failures import raises_code
 from tests.support.forked_process import forked
 from truespan.engine.doctor import check_generation
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
 
 MAX_STEPS = 40
 ROTATIONS = 12
@@ -76,7 +76,7 @@ def test_killed_build_is_unseen_and_completed_by_number(opened: Library, tmp_pat
         number = latest.generation.number
         if number != 1:
             if not latest.complete:
-                with pytest.raises(GenerationIncomplete):
+                with raises_code("generation_incomplete"):
                     world.generations.promote(number)
             assert world.generations.reindex(generation=number).failures == []
             assert world.generations.get(number).complete
@@ -126,14 +126,14 @@ def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
         assert shown(world) == before
         if all(one.generation.number == 1 for one in world.generations.list()):
             # It can no longer be named, so the next command that tidies up finishes it.
-            with pytest.raises(GenerationNotFound):
+            with raises_code("generation_not_found"):
                 world.generations.promote(2)
             world.generations._delete_retired()
             break
     assert steps > 1
     assert opened._components.index.count(scope) == 0
     assert [one.generation.number for one in world.generations.list()] == [1]
-    with pytest.raises(GenerationInUse):
+    with raises_code("generation_in_use"):
         world.generations.remove(1)
 
 

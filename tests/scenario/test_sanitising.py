@@ -12,9 +12,10 @@ import pytest
 
 import truespan
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
-from truespan.errors import ExtensionMissing, InvalidConfiguration
+from truespan.errors import InvalidConfiguration
 from truespan.extensions.checks.sanitize.findings import Mode, Style
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
@@ -145,9 +146,9 @@ def test_ingestion_without_the_sanitizer_is_refused(
     ) as library:
         world = library.world("w", create=True)
         for refused in (world.ingest, world.plan_ingest, partial(world.ingest, background=True)):
-            with pytest.raises(ExtensionMissing, match=r"sanitizer.*'checks'"):
+            with raises_code("extension_missing", match=r"sanitizer.*'checks'"):
                 refused(source)
-        with pytest.raises(ExtensionMissing, match="'checks'"):
+        with raises_code("extension_missing", match="'checks'"):
             world.add_text("Some text.")
         assert world.documents.list() == world.jobs.list() == []
         assert world.search("anything").passages == ()

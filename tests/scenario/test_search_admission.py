@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import fields
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import (
     WORDS,
     LibraryFixture,
@@ -19,7 +20,6 @@ from tests.support.worlds import (
     other_profile,
 )
 from truespan.errors import (
-    BlankQuery,
     IndexSchemaMismatch,
     IndexUnavailable,
     InvalidArgument,
@@ -28,7 +28,6 @@ from truespan.errors import (
     ProviderUnavailable,
     QueryTooLong,
     StoreDamaged,
-    WorldNotFound,
 )
 from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.vectors import Vector
@@ -106,13 +105,13 @@ def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, t
     lib.sql("DELETE FROM worlds")
     lib.journal.clear()
 
-    with pytest.raises(WorldNotFound) as refusal:
+    with raises_code("world_not_found") as refusal:
         world.search("lamp", top_k=top_k)
 
     assert refusal.value.code == "world_not_found"
     assert lib.journal == ["store.find_world"]
     for blank in ("", "   ", "*", "%"):
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             lib.library.world(blank)
 
 
@@ -125,12 +124,12 @@ def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -
         stranger = Authority(worlds=worlds, verbs=frozenset(Verb))  # type: ignore[arg-type]
         guest = make_library(tmp_path, authority=stranger).library
         assert guest.worlds() == []
-        with pytest.raises(WorldNotFound) as foreign:
+        with raises_code("world_not_found") as foreign:
             guest.world("world")
-        with pytest.raises(WorldNotFound) as absent:
+        with raises_code("world_not_found") as absent:
             guest.world("wo" + "rlt")
         assert str(foreign.value).replace("world'", "'") == str(absent.value).replace("worlt'", "'")
-        with pytest.raises(WorldNotFound):
+        with raises_code("world_not_found"):
             Scope(stranger, scope.world, scope.generation)
     nothing = owner.library._authority.narrow(worlds=[], verbs=[])
     assert nothing.narrow(worlds=[scope.world], verbs=list(Verb)) == nothing
@@ -183,7 +182,7 @@ def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
     world = lib.world(a__txt=TEXT)
     lib.journal.clear()
 
-    with pytest.raises(BlankQuery) as refusal:
+    with raises_code("blank_query") as refusal:
         world.search(query)
 
     assert refusal.value.code == "blank_query"

@@ -11,10 +11,11 @@ import pytest
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
+from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import DocumentAmbiguous, DocumentNotFound
+from truespan.errors import DocumentAmbiguous
 from truespan.types.bundle import RetrievedChunk
 from truespan.wire.serialize import to_json
 
@@ -154,7 +155,7 @@ def test_what_the_error_lists_names_one_document(lib: LibraryFixture) -> None:
         assert world.documents.get(path.removeprefix("handbook/")).number == number
         bundle = world.retrieve(QUERY, documents=[path])
         assert {note.document for note in bundle.metadata.sources} == {number}
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         world.documents.get("ADME.md")
 
 

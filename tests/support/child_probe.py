@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from truespan.errors import SourceBroken
+from truespan.errors import SourceRefused
 from truespan.parsing.sandbox import process
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Loaded
@@ -134,7 +134,7 @@ def fail(content: str) -> object:
 
 
 def refuse(content: str) -> object:
-    raise SourceBroken("a name", advice="Do this.")
+    raise SourceRefused("source_broken", "a name", advice="Do this.")
 
 
 def speak(content: str) -> object:

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study, told
+from tests.support.failures import raises_code
 from tests.support.worlds import MemoryIndex
 from truespan.engine.library import Library
 from truespan.errors import (
-    BlankQuery,
     InvalidArgument,
     NotAllowed,
     ProviderUnavailable,
     StoreBusy,
     StoreDamaged,
-    WorldNotFound,
 )
 from truespan.ingest.draft import Preparation
 from truespan.types.answer import Piece, Started
@@ -146,7 +145,7 @@ def test_provider_failure_ends_the_stream_with_its_error(tmp_path: Path) -> None
 def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, query: str) -> None:
     room = room_with(tmp_path, "So.")
 
-    with pytest.raises((BlankQuery, InvalidArgument)):
+    with raises_code("blank_query", "invalid_argument"):
         room.world.answer(query)
 
     assert (room.lib.embedder.queries, room.primary.asked) == ([], [])
@@ -160,7 +159,7 @@ def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
 
     with pytest.raises(NotAllowed):
         Library(room.library._components, writer).world("world").answer(QUESTION)
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         Library(room.library._components, stranger).world("world")
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.providers.chat import KEY, REPLY, OllamaChatServer, OpenAiChatServer
-from truespan.errors import CredentialsMissing, InvalidConfiguration
+from truespan.errors import InvalidConfiguration
 from truespan.protocols import ChatModel, ChatModels
 from truespan.types.answer import Message, Role
 from truespan.wiring import open_library
@@ -140,7 +141,7 @@ def test_server_that_needs_a_key_gets_no_request_without_one(
     with OpenAiChatServer() as server:
         chat = chat_of(tmp_path, **OPENAI, chat_openai_base_url=server.base)
 
-        with pytest.raises(CredentialsMissing):
+        with raises_code("credentials_missing"):
             replied(chat.primary)
 
         assert server.connections == 0

@@ -10,9 +10,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import WORDS, LibraryFixture, MemoryIndex, WordEmbedder, make_library
 from truespan.engine.library import Library
-from truespan.errors import InvalidArgument, StoreDamaged, WorldNotFound
+from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.types.answer import AnswerRules
 from truespan.types.decision import evidence_rules
 from truespan.types.profile import Calibration
@@ -77,7 +78,7 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
     before = world.search("otter")
     writer = Authority(OWNER.worlds, frozenset({Verb.READ, Verb.WRITE}))
 
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         Library(world.access.components, writer).world(world.id).set_defaults("recommended")
     assert (before.mode, before.defaults) == (Mode.VECTOR, Defaults.CONTRACT)
     assert before.passages[0].fused is None

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
-from truespan.errors import GenerationIncomplete
 from truespan.maintenance.doctor.plan import Action, Finding
 
 TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
@@ -58,7 +58,7 @@ def test_generation_with_wrong_tally_is_promoted_once_fixed(
     lib: LibraryFixture,
 ) -> None:
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
-    with pytest.raises(GenerationIncomplete, match=r"^Generation 2 lacks 1 vector\."):
+    with raises_code("generation_incomplete", match=r"^Generation 2 lacks 1 vector\."):
         the_world(lib).generations.promote(2)
 
     lib.library.maintenance.apply_plan(lib.library.doctor())

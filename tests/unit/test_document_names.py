@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
 from tests.support.worlds import LibraryFixture
-from truespan.errors import DocumentAmbiguous, DocumentNotFound, PositionNotFound
+from truespan.errors import DocumentAmbiguous
 from truespan.types.catalog import find_by_title
 
 BOOKS = [
@@ -50,7 +51,7 @@ def test_readers_name_books_by_what_they_may_know(lib: LibraryFixture) -> None:
     assert reader.position("herons").sid == 1
     assert reader.position("HER").sid == 1
     for unknown in ("The Bailiff Did It", "hawk"):
-        with pytest.raises(PositionNotFound):
+        with raises_code("no_reading_position"):
             reader.position(unknown)
 
 
@@ -62,6 +63,6 @@ def test_documents_are_deleted_by_exact_names_only(lib: LibraryFixture) -> None:
         lambda: world.documents.delete("heron"),
         lambda: world.documents.update("her", tags=["x"]),
     ):
-        with pytest.raises(DocumentNotFound):
+        with raises_code("document_not_found"):
             attempt()
     assert world.documents.delete("heron.md").number == 1

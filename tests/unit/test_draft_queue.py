@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import SourceEmpty, SourceRefused
+from truespan.errors import SourceRefused
 from truespan.ingest import queues
 from truespan.ingest.queues import DraftQueue
 from truespan.ingest.source_drafts import PreparedSource, SourceDraft
@@ -40,7 +40,7 @@ class Maker:
         if source.name.startswith("same"):
             return SourceDraft()
         if source.name.startswith("refused"):
-            raise SourceEmpty(source.name)
+            raise SourceRefused("source_empty", source.name)
         self.ahead += source.size
         self.most_ahead = max(self.most_ahead, self.ahead)
         return PreparedSource(source, Task(source, digest), None)  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class Workers:
         with self._lock:
             self.made.append(task.source.name)
         if task.source.name.startswith("empty"):
-            raise SourceEmpty(task.source.name)
+            raise SourceRefused("source_empty", task.source.name)
         return task.source.name
 
 

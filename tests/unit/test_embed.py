@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.state_embedder import StateEmbedder, states_of
 from tests.support.worlds import ManualClock, WordCounter, WordEmbedder, other_profile, vector_of
-from truespan.errors import (
-    BatchTooLarge,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
-    TextTooLong,
-)
+from truespan.errors import ProviderBadReply, ProviderRefused, ProviderUnavailable, TextTooLong
 from truespan.ingest.embed import (
     ATTEMPTS,
     CANARY,
@@ -207,7 +202,7 @@ class Small(WordEmbedder):
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         self.sizes.append(len(texts))
         if len(texts) > self.most:
-            raise BatchTooLarge("too many")
+            raise ProviderRefused.of("provider_batch_too_large", "too many")
         if any(len(text.split()) > self.words for text in texts):
             raise TextTooLong("too long")
         return super().embed_documents(texts)
@@ -289,12 +284,12 @@ def test_changed_model_is_not_reported_as_wrong_order() -> None:
 def test_oversized_single_text_is_an_error_not_a_loop() -> None:
     embedder = Small(most=0)
 
-    with pytest.raises(BatchTooLarge):
+    with raises_code("provider_batch_too_large"):
         outcome(embedder, [f"word{number}" for number in range(8)], OnTokenLimit.SKIP)
     assert embedder.sizes == [1]
 
     embedder.sizes.clear()
-    with pytest.raises(BatchTooLarge):
+    with raises_code("provider_batch_too_large"):
         outcome(embedder, ["one"])
     assert embedder.sizes == [1]
 

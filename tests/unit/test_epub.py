@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.epub_maker import Book, Line, nav_page, page
-from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
+from tests.support.failures import raises_code
+from truespan.errors import SourceRefused
 from truespan.parsing import load
 from truespan.parsing.formats.epub import load_epub
 from truespan.types.text import (
@@ -127,7 +128,7 @@ def test_epub_unreadable_page_is_reported():
     ids=["empty", "no spine", "no page", "no package", "not a package", "no text"],
 )
 def test_a_book_without_a_readable_page_is_broken(book: Book):
-    with pytest.raises(SourceBroken):
+    with raises_code("source_broken"):
         loaded(book)
 
 
@@ -506,7 +507,7 @@ def encryption(algorithm: str, member: str) -> dict[str, str]:
 
 
 def test_a_book_whose_pages_are_encrypted_is_refused():
-    with pytest.raises(SourceEncrypted):
+    with raises_code("source_encrypted"):
         loaded(
             Book(
                 {"a b.xhtml": ONE},
@@ -536,7 +537,7 @@ def test_hidden_fonts_hide_no_word(algorithm: str, member: str):
 def test_entities_of_its_own_make_a_book_unsafe(member: str):
     trap = "<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]><x xmlns='y'>&b;</x>"
 
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         loaded(Book({"a.xhtml": ONE}, members={member: trap}))
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidArgument
+from truespan.errors import IndexUnavailable, Interrupted, InvalidArgument
 from truespan.extensions.quality.evaluate import (
     Evaluation,
     Found,
@@ -197,7 +197,7 @@ def whole() -> Evaluation:
 
     def search(query: GoldenQuery) -> list[Found]:
         if query.id == "four":
-            raise BlankQuery
+            raise InvalidArgument(code="blank_query")
         return found("a=0.9", "c=0.9", "b=0.9", "d d=0.95")
 
     return evaluate("generation 1", golden, search)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import DirectParser, WordCounter
-from truespan.errors import SourceEmpty
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks, make_draft
@@ -226,5 +224,5 @@ def test_alt_texts_are_the_text_of_a_picture_file() -> None:
         (FigureFlags(chunks=True), ("", "\u200b")),
         (FigureFlags(extract_images=True, placeholders=True), ("A brass lamp",)),
     ):
-        with pytest.raises(SourceEmpty):
+        with raises_code("source_empty"):
             draft(flags, *alts)

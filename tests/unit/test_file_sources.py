@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from truespan.errors import SourceMissing, SourceOutside, SourceTooLarge, SourceUnreadable
+from tests.support.failures import raises_code
 from truespan.files import jail, sources
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
@@ -139,7 +139,7 @@ def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path)
 def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
     tree(tmp_path, "a.txt")
 
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         find(tmp_path, tmp_path / path)
 
 
@@ -169,7 +169,7 @@ def test_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "scandir", refuse)
 
-    with pytest.raises(SourceUnreadable, match="locked"):
+    with raises_code("source_unreadable", match="locked"):
         find(tmp_path)
 
 
@@ -235,7 +235,7 @@ def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, ori
         path.write_bytes(content)
         assert sources.read(source_for(path, origin=origin)) == content
     path.write_bytes(b"x" * 11)
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         sources.read(source_for(path, origin=origin))
 
 
@@ -247,7 +247,7 @@ def test_a_huge_file_is_refused_without_reading_it(
         file.truncate(1 << 40)
     monkeypatch.setattr(os, "read", None)
 
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         FileSources(supported).read(source_for(path))
 
 
@@ -265,7 +265,7 @@ def test_growing_file_is_limited_while_it_is_read(
 
     monkeypatch.setattr(os, "read", grow)
 
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         FileSources(supported, max_bytes=1000).read(source_for(path))
 
 
@@ -278,7 +278,7 @@ def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) ->
     sources = FileSources(supported)
 
     for path in (root / "pipe.txt", root / "s.txt", root, Path("/dev/zero")):
-        with pytest.raises(SourceUnreadable):
+        with raises_code("source_unreadable"):
             sources.read(source_for(path, origin=origin))
 
 
@@ -286,7 +286,7 @@ def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) ->
 def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
     gone = source_for(Path(os.path.realpath(tmp_path)) / "gone" / "a.txt", origin=origin)
 
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         FileSources(supported).read(gone)
 
 
@@ -299,7 +299,7 @@ def test_file_of_a_manifest_is_read_through_no_link(tmp_path: Path) -> None:
 
     assert sources.read(source_for(root / "in/real/a.txt", origin="m")) == b"This is in/real/a.txt."
     for path in ("in/link.txt", "in/folder/a.txt", "top/real/a.txt"):
-        with pytest.raises(SourceUnreadable, match="link"):
+        with raises_code("source_unreadable", match="link"):
             sources.read(source_for(root / path, origin="m"))
 
 
@@ -318,7 +318,7 @@ def test_link_created_after_the_check_is_not_followed(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", swapped)
-        with pytest.raises(SourceUnreadable, match="link"):
+        with raises_code("source_unreadable", match="link"):
             FileSources(supported).read(source_for(root / "in/a.txt", origin="m"))
 
     assert (root / "in/a.txt").read_bytes() == b"This is out/a.txt."
@@ -340,7 +340,7 @@ def test_special_file_is_not_opened(
 
     monkeypatch.setattr(os, "open", noted)
 
-    with pytest.raises(SourceUnreadable):
+    with raises_code("source_unreadable"):
         FileSources(supported).read(source_for(root / "pipe.txt", origin=origin))
     assert "pipe.txt" not in opened
 
@@ -353,7 +353,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
 
     for name in ("in/a.txt", "in/link.txt", "in/pipe.txt", "in/gone.txt", "gone/a.txt"):
-        with pytest.raises((SourceUnreadable, SourceMissing, SourceTooLarge)):
+        with raises_code("source_unreadable", "source_missing", "source_too_large"):
             sources.read(source_for(root / name, origin="m"))
 
     after = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
@@ -402,17 +402,17 @@ def test_within_finds_nothing_outside_its_folders(tmp_path: Path) -> None:
         str(outside),
         f"{inside}-side/x.txt",
     ):
-        with pytest.raises(SourceOutside):
+        with raises_code("source_outside"):
             find_within("a.txt", path)
     found = find_within(".", "../other/d.txt")
     assert names(found, tmp_path) == ["in/a.txt", "in/b/c.txt", "other/d.txt"]
     assert all(source.confined for source in found)
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         find_within("nowhere.txt")
     within = []
-    with pytest.raises(SourceOutside):
+    with raises_code("source_outside"):
         find_within("a.txt")
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         sources.find([str(inside)], DocumentOptions(), within=[str(tmp_path / "nowhere")])
 
 
@@ -429,7 +429,7 @@ def test_within_follows_no_link_created_later(tmp_path: Path) -> None:
     (inside / "b").symlink_to(outside)
 
     for source in (first, second):
-        with pytest.raises(SourceUnreadable, match="link"):
+        with raises_code("source_unreadable", match="link"):
             sources.read(source)
 
 
@@ -448,7 +448,7 @@ def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
 
     assert files.read_sidecar(plain) is None
     assert files.read_sidecar(described) == ("b.txt.meta.json", b"This is b.txt.meta.json.")
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         files.read_sidecar(broken)
 
 

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.core.fields import FieldError
-from truespan.errors import GoldenInvalid, Interrupted, InvalidArgument
+from truespan.errors import Interrupted, InvalidArgument
 from truespan.extensions.quality.compare import randomisation_test
 from truespan.extensions.quality.golden import (
     MAX_GRADE,
@@ -36,7 +37,7 @@ def parse(*lines: str | dict[str, Any]) -> tuple[GoldenQuery, ...]:
 
 
 def faults(*lines: str | dict[str, Any]) -> list[tuple[int, str]]:
-    with pytest.raises(GoldenInvalid) as caught:
+    with raises_code("golden_invalid") as caught:
         parse(*lines)
     assert caught.value.code == "golden_invalid"
     return caught.value.lines
@@ -189,7 +190,7 @@ def test_all_faults_are_reported_in_line_order() -> None:
 def test_yaml_fault_has_the_line_of_its_field() -> None:
     yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: yes\n- query: z\n"
 
-    with pytest.raises(GoldenInvalid) as caught:
+    with raises_code("golden_invalid") as caught:
         parse_golden("golden.yml", yaml)
 
     assert [number for number, _ in caught.value.lines] == [3, 4, 5]
@@ -206,7 +207,7 @@ def test_yaml_fault_has_the_line_of_its_field() -> None:
     ],
 )
 def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: int) -> None:
-    with pytest.raises(GoldenInvalid) as caught:
+    with raises_code("golden_invalid") as caught:
         parse_golden(name, content)
 
     assert [number for number, _ in caught.value.lines] == [line]
@@ -282,7 +283,7 @@ def test_written_query_reads_back_unchanged(query: GoldenQuery) -> None:
 
 @proves("tenants.no-stall")
 def test_number_of_queries_is_limited_before_they_are_parsed() -> None:
-    with pytest.raises(GoldenInvalid) as caught:
+    with raises_code("golden_invalid") as caught:
         parse_golden("golden.yaml", b"- [not, a, query]\n" * (MAX_QUERIES + 1))
     [(line, reason)] = caught.value.lines
     assert (line, "10001 queries; at most 10000" in reason) == (MAX_QUERIES + 1, True)

@@ -5,7 +5,7 @@ import codecs
 
 import pytest
 
-from truespan.errors import SourceNotText
+from tests.support.failures import raises_code
 from truespan.parsing.formats.html import load_html
 from truespan.types.text import (
     Block,
@@ -168,7 +168,7 @@ def test_other_encodings_are_read_as_browsers_do():
 
 
 def test_bytes_that_are_no_text_are_refused():
-    with pytest.raises(SourceNotText):
+    with raises_code("source_not_text"):
         loaded(b"<html>\x00\x01\x02\x03\xff\xfe\x00\x80")
 
 

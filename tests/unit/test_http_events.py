@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.support.rows import each_row
-from truespan.errors import BlankQuery, InternalError
+from truespan.errors import InternalError, InvalidArgument
 from truespan.extensions.server.http.operation import Event, Events
 from truespan.extensions.server.http.pool import Pool
 from truespan.extensions.server.http.replies import StreamContext, send_events
@@ -70,7 +70,10 @@ def test_what_fails_is_the_last_event() -> None:
 
         return events
 
-    for error, code in ((BlankQuery(), b"blank_query"), (LookupError(), b"internal_error")):
+    for error, code in (
+        (InvalidArgument(code="blank_query"), b"blank_query"),
+        (LookupError(), b"internal_error"),
+    ):
         body = b"".join(send_all(fail(error)))
         first, last = body.split(b"\n\n")[:2]
         assert first == b"event: piece\ndata: 1"

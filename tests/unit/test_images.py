@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
+from tests.support.failures import raises_code
 from tests.support.sample_texts import once
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    ImageNotFound,
-    InvalidArgument,
-    NotAllowed,
-    ProviderUnavailable,
-    StoreDamaged,
-)
+from truespan.errors import InvalidArgument, NotAllowed, NotFound, ProviderUnavailable, StoreDamaged
 from truespan.files.assets import AssetFolder
 from truespan.types.chunk import FigureFlags
 from truespan.types.ids import WorldId
@@ -120,9 +115,9 @@ def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack:
     asked = attack.replace("{id}", doc_id(world))
 
     for source in (world.documents, reader):
-        with pytest.raises(ImageNotFound) as caught:
+        with raises_code("image_not_found") as caught:
             source.image(asked)
-        assert str(caught.value) == str(ImageNotFound())
+        assert str(caught.value) == str(NotFound("image"))
 
 
 @pytest.mark.parametrize("wrong", [None, 1, b"a/img_001.png", Path("a/img_001.png")])
@@ -139,9 +134,9 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
     other.reader("ann").set_position("1", sentence=1)
     for source in (other.documents, other.reader("ann"), other.reader("nobody")):
         for reference in (f"{doc_id(world)}/img_001.png", "nothing/img_001.png"):
-            with pytest.raises(ImageNotFound) as caught:
+            with raises_code("image_not_found") as caught:
                 source.image(reference)
-            assert str(caught.value) == str(ImageNotFound())
+            assert str(caught.value) == str(NotFound("image"))
 
 
 def test_same_document_id_in_another_world_gives_no_image(
@@ -155,7 +150,7 @@ def test_same_document_id_in_another_world_gives_no_image(
     plain.ingest(path)
     assert plain.documents.get(1).doc_id == doc_id(world)
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         plain.documents.image(f"{doc_id(world)}/img_001.png")
 
 
@@ -163,7 +158,7 @@ def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: Worl
     reference = f"{doc_id(world)}/img_001.png"
     filled(lib, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
 
-    with pytest.raises(ImageNotFound):
+    with raises_code("image_not_found"):
         world.documents.image(reference)
     assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
 
@@ -207,7 +202,7 @@ def test_damaged_figure_row_gives_no_image_ahead(lib: LibraryFixture) -> None:
     lib.sql("UPDATE figures SET image_ref = ? WHERE image_ref = ?", hidden, shown)
 
     for source, reference in ((reader, shown), (world.documents, shown), (reader, hidden)):
-        with pytest.raises(ImageNotFound):
+        with raises_code("image_not_found"):
             source.image(reference)
 
 

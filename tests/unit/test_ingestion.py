@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.sample_texts import assert_settled, once, story
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vector_of
 from truespan.engine.world import World
-from truespan.errors import Interrupted, InvalidArgument, ProviderRefused, SourceMissing
+from truespan.errors import Interrupted, InvalidArgument, ProviderRefused
 
 
 def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixture) -> None:
@@ -76,7 +77,7 @@ def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> 
     world = lib.world(a__txt=story(3))
     before = lib.sql("SELECT * FROM documents")
 
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         world.ingest([lib.write("b.txt", story(2)), str(tmp_path / "nowhere.txt")])
 
     assert lib.sql("SELECT * FROM documents") == before

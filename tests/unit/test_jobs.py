@@ -10,15 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.cli.output.documents import show_job_line
 from truespan.engine.world import World
-from truespan.errors import (
-    Cancelled,
-    JobNotFound,
-    JobNotResumable,
-    ProviderRefused,
-)
+from truespan.errors import Cancelled, ProviderRefused
 from truespan.ingest.report import Progress
 from truespan.types.job import DocumentState, JobState, Phase
 
@@ -90,10 +86,10 @@ def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
     other.ingest(lib.write("o.txt", STORY))
 
     for look in (other.jobs.get, other.jobs.documents, other.jobs.lines, other.jobs.cancel):
-        with pytest.raises(JobNotFound) as refusal:
+        with raises_code("job_not_found") as refusal:
             look(job)
         assert refusal.value.code == "job_not_found"
-    with pytest.raises(JobNotFound):
+    with raises_code("job_not_found"):
         other.jobs.resume(job)
 
 
@@ -143,12 +139,12 @@ def test_a_job_that_is_done_or_runs_is_not_resumed(lib: LibraryFixture) -> None:
     world = new_world(lib)
     job = world.ingest(files(lib, 1)).job
 
-    with pytest.raises(JobNotResumable) as refusal:
+    with raises_code("job_not_resumable") as refusal:
         world.jobs.resume(job)
     assert refusal.value.code == "job_not_resumable"
 
     def resume(_: Progress) -> None:
-        with pytest.raises(JobNotResumable):
+        with raises_code("job_not_resumable"):
             world.jobs.resume(world.jobs.list()[0].id)
 
     world.ingest(lib.write("more.txt", STORY), on_progress=resume)

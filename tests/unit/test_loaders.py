@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from truespan.errors import SourceEmpty, SourceNotText, SourceUnsupported
+from tests.support.failures import raises_code
 from truespan.parsing import load, supported
 
 SENTENCE = "Grüße – “quoted”, naïve € 漢字."
@@ -26,7 +26,7 @@ def test_text_and_markdown_are_supported(name: str):
 @pytest.mark.parametrize("name", ["a.doc", "a.msg", "a", "", ".txt", "a.txt.gz", "txt", "a.md/b"])
 def test_other_names_are_not_supported(name: str):
     assert not supported(name)
-    with pytest.raises(SourceUnsupported):
+    with raises_code("source_unsupported"):
         load(name, b"Hello there.")
 
 
@@ -86,7 +86,7 @@ def test_a_stray_null_in_a_text_is_cleaned_away():
 )
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
 def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
-    with pytest.raises(SourceNotText):
+    with raises_code("source_not_text"):
         load(name, data)
 
 
@@ -96,17 +96,17 @@ def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
 )
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
 def test_a_source_without_text_is_refused(name: str, data: bytes):
-    with pytest.raises(SourceEmpty):
+    with raises_code("source_empty"):
         load(name, data)
 
 
 def test_markdown_that_shows_nothing_is_refused():
-    with pytest.raises(SourceEmpty):
+    with raises_code("source_empty"):
         load("a.md", b"---\ntitle: Nothing\n---\n\n***\n\n[a]: http://example.org\n\n&#8203;\n")
 
 
 def test_a_refusal_names_the_file_and_not_its_folder():
-    with pytest.raises(SourceNotText) as refusal:
+    with raises_code("source_not_text") as refusal:
         load("private/folder/note.txt", b"\x00\x01\x02")
 
     assert refusal.value.name == "note.txt"

@@ -7,14 +7,9 @@ from email.message import EmailMessage
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
-from truespan.errors import (
-    SourceEncrypted,
-    SourceRefused,
-    SourceTooLarge,
-    SourceUnsafe,
-    SourceUnsupported,
-)
+from truespan.errors import SourceRefused
 from truespan.extensions.formats.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing import load
 from truespan.parsing.members import list_members, read_members
@@ -204,16 +199,16 @@ def test_raw_letters_and_broken_words_in_headers_are_read() -> None:
 
 def test_messages_that_cannot_be_read_are_refused() -> None:
     encrypted = b"Content-Type: multipart/encrypted; boundary=x\n\n--x\n\nVersion: 1\n--x--\n"
-    with pytest.raises(SourceEncrypted):
+    with raises_code("source_encrypted"):
         load("a.eml", b"From: a@b\n" + encrypted)
     with pytest.raises(SourceRefused):
         load("a.eml", bytes(range(256)) * 10)
-    with pytest.raises(SourceUnsupported, match="eml"):
+    with raises_code("source_unsupported", match="eml"):
         load("a.msg", b"\xd0\xcf\x11\xe0" + bytes(64))
     nested = b"".join(
         b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(2000)
     )
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         load("a.eml", b"From: a@b\n" + nested)
 
 
@@ -289,8 +284,10 @@ def test_attachments_and_messages_are_limited() -> None:
     assert len(found) == 1 + MAX_ATTACHMENTS + 1
     last = found[-1]
     assert (last.name, last.data) == ("3 further attachments", b"")
-    assert last.refusal == Refusal("SourceTooLarge", "The message has 203; the first 200 are read.")
+    assert last.refusal == Refusal(
+        "source_too_large", "The message has 203; the first 200 are read."
+    )
     assert texts_of(data)[0].endswith("199.txt, and 3 more")
     mailbox = b"From a@b.example Mon Nov 16 09:30:00 2026\nFrom: a@b.example\n\nText\n\n"
-    with pytest.raises(SourceTooLarge, match="100001 messages"):
+    with raises_code("source_too_large", match="100001 messages"):
         list_members("a.mbox", mailbox * (MAX_MESSAGES + 1), DocumentOptions())

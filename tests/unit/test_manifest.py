@@ -6,11 +6,10 @@ import codecs
 import json
 from typing import Any
 
-import pytest
-
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
-from truespan.errors import ManifestInvalid
+from truespan.errors import LinesInvalid
 from truespan.ingest.manifest import MAX_LINE_LENGTH, PathPattern, parse_manifest, split_path
 from truespan.types.source import DocumentKind, DocumentOptions, Entry
 
@@ -25,7 +24,7 @@ def parse(*lines: str | bytes | dict[str, Any]) -> tuple[Entry, ...]:
 
 def faults(*lines: str | bytes | dict[str, Any]) -> list[tuple[int, str]]:
     """Return what is wrong with a manifest of these lines."""
-    with pytest.raises(ManifestInvalid) as caught:
+    with raises_code("manifest_invalid") as caught:
         parse(*lines)
     assert caught.value.code == "manifest_invalid"
     return caught.value.lines
@@ -127,7 +126,7 @@ def test_all_bad_lines_are_reported_with_their_numbers() -> None:
 
 
 def test_message_lists_ten_lines_and_counts_the_rest() -> None:
-    error = ManifestInvalid("m.jsonl", faults(*["?"] * 12))
+    error = LinesInvalid("manifest_invalid", "m.jsonl", faults(*["?"] * 12))
 
     assert "line 10: not JSON" in str(error)
     assert "line 11" not in str(error)

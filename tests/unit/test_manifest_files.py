@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
+from tests.support.failures import raises_code
 from truespan.files.sources import FileSources
 from truespan.ingest.manifest import parse_manifest
 from truespan.parsing import supported
@@ -55,7 +55,7 @@ class Folder:
         return [os.path.relpath(source.path, self.root) for source in self.expand(*lines)]
 
     def faults(self, *lines: str | dict[str, Any]) -> list[tuple[int, str]]:
-        with pytest.raises(ManifestInvalid) as caught:
+        with raises_code("manifest_invalid") as caught:
             self.expand(*lines)
         return caught.value.lines
 
@@ -274,7 +274,7 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> 
 def test_unchecked_entries_are_checked_when_files_are_opened(tmp_path: Path, path: str) -> None:
     folder = Folder(tmp_path, "a/b.txt")
 
-    with pytest.raises(ManifestInvalid) as caught:
+    with raises_code("manifest_invalid") as caught:
         folder.sources.expand(str(folder.manifest), [Entry(7, path)])
 
     assert [line for line, _ in caught.value.lines] == [7]
@@ -312,7 +312,7 @@ def test_a_link_put_in_place_after_the_check_is_not_followed(tmp_path: Path, swa
         folder.root.symlink_to(folder.outside)
 
     assert Path(source.path).read_bytes() == SECRET
-    with pytest.raises(SourceUnreadable, match="link"):
+    with raises_code("source_unreadable", match="link"):
         folder.sources.read(source)
 
 
@@ -337,7 +337,7 @@ def test_link_created_during_the_check_is_not_followed(
 
     assert (folder.root / "a.txt").is_symlink()
     for source in found:
-        with pytest.raises(SourceUnreadable):
+        with raises_code("source_unreadable"):
             folder.sources.read(source)
 
 
@@ -364,7 +364,7 @@ def test_unreadable_folder_is_an_error_and_not_missing(
 
     monkeypatch.setattr(os, "lstat", refuse)
 
-    with pytest.raises(SourceUnreadable):
+    with raises_code("source_unreadable"):
         folder.expand("a.txt")
 
 
@@ -382,9 +382,9 @@ def test_linked_manifest_belongs_to_the_folder_of_the_link(tmp_path: Path) -> No
 def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
     sources = FileSources(supported)
 
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         sources.expand(str(tmp_path / "gone" / "m.jsonl"), [Entry(1, "a.txt")])
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         sources.read_manifest(str(tmp_path / "gone.jsonl"))
-    with pytest.raises(SourceUnreadable):
+    with raises_code("source_unreadable"):
         sources.read_manifest(str(tmp_path))

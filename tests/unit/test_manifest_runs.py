@@ -11,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument, ManifestInvalid, SourceMissing
+from truespan.errors import InvalidArgument
 from truespan.files.sources import FileSources
 from truespan.ingest.plan import DocumentOutcome
 from truespan.parsing import supported
@@ -91,7 +92,7 @@ def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixtur
     path = manifest(lib, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
     lib.journal.clear()
 
-    with pytest.raises(ManifestInvalid, match="line 3: profile"):
+    with raises_code("manifest_invalid", match="line 3: profile"):
         world.ingest(manifest=path)
 
     assert world.documents.list() == []
@@ -108,7 +109,7 @@ def test_a_line_that_leads_outside_ingests_nothing_at_all(
     (lib.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
 
     for line in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "*.txt", "a\0.txt"):
-        with pytest.raises(ManifestInvalid, match="line 2"):
+        with raises_code("manifest_invalid", match="line 2"):
             world.ingest(manifest=manifest(lib, "a.txt", line))
 
     assert world.documents.list() == []
@@ -207,7 +208,7 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> No
     with pytest.raises(InvalidArgument, match="No file was found"):
         world.ingest(str(folder), prune=True)
     folder.rename(folder.with_name("unmounted"))
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         world.ingest(str(folder), prune=True, allow_empty=True)
     assert names(world) == ["a.txt"]
 
@@ -220,7 +221,7 @@ def test_a_bad_manifest_removes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3))
     world.ingest(manifest=manifest(lib, "a.txt"))
 
-    with pytest.raises(ManifestInvalid):
+    with raises_code("manifest_invalid"):
         world.ingest(manifest=manifest(lib, "../a.txt"), prune=True, allow_empty=True)
 
     assert names(world) == ["a.txt"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import truespan
-from truespan.errors import ExtensionMissing
+from tests.support.failures import raises_code
 from truespan.parsing import is_drawn
 from truespan.tables import tables
 from truespan.testing import WordCounter, WordEmbedder
@@ -40,11 +40,11 @@ def test_configured_part_of_a_missing_extension_is_refused(
         ('store_url_file = "url.txt"', "database", "cluster"),
     ):
         path.write_text(written)
-        with pytest.raises(ExtensionMissing, match=f"^{name} needs .*'{extension}'"):
+        with raises_code("extension_missing", match=f"^{name} needs .*'{extension}'"):
             truespan.open(tmp_path, create=True)
     path.write_text("")
     with truespan.open(tmp_path) as library:
-        with pytest.raises(ExtensionMissing, match=r"^chat_servers needs .*'server'"):
+        with raises_code("extension_missing", match=r"^chat_servers needs .*'server'"):
             library.models.servers.find()
         # Nothing is drawn, so that nothing has to be kept for it.
         monkeypatch.setattr(tables(), "pictures", {})
@@ -60,5 +60,5 @@ def test_member_of_a_missing_extension_names_the_extension(
     ) as library:
         world = library.world("w", create=True)
         for name, (extension, use) in MEMBERS.items():
-            with pytest.raises(ExtensionMissing, match=f"^{name} needs .*'{extension}'"):
+            with raises_code("extension_missing", match=f"^{name} needs .*'{extension}'"):
                 use(library, world)

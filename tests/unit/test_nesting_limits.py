@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.hostile.docx import nested
-from truespan.errors import SourceUnsafe
 from truespan.parsing import load
 from truespan.parsing.formats.html.inline import Inline
 
@@ -76,7 +76,7 @@ def test_groups_in_groups_are_refused(name: str, before: str, after: str, allowe
         return (f"{{\\rtf1 {inner}}}" if name == "a.rtf" else inner).encode()
 
     assert "deep" in load(name, made(allowed)).blocks[0].text
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         load(name, made(allowed * 2))
 
 
@@ -85,5 +85,5 @@ def test_xml_deeper_than_its_parser_follows_is_refused():
     control = ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>")
 
     assert load(*nested(*control, 110)).blocks[-1].text == "Deep."
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         load(*nested(*control, 130))

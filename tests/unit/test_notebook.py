@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import SourceBroken, SourceEmpty, SourceRefused, SourceUnsafe
+from tests.support.failures import raises_code
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.types.text import BlockKind, Loaded
@@ -120,15 +120,15 @@ def test_pictures_within_markdown_leave_no_code_behind() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b'{"cells": [', SourceBroken),
-        (b"[1]", SourceBroken),
-        (b'{"a": 1}', SourceBroken),
-        (b'{"cells": 3}', SourceBroken),
-        (b'{"cells": []}', SourceEmpty),
-        (b'{"cells": [], "x":' + b"[" * 100_000, SourceUnsafe),
-        (b'{"x": NaN, "cells":' + b"[" * 100_000, SourceUnsafe),
+        (b'{"cells": [', "source_broken"),
+        (b"[1]", "source_broken"),
+        (b'{"a": 1}', "source_broken"),
+        (b'{"cells": 3}', "source_broken"),
+        (b'{"cells": []}', "source_empty"),
+        (b'{"cells": [], "x":' + b"[" * 100_000, "source_unsafe"),
+        (b'{"x": NaN, "cells":' + b"[" * 100_000, "source_unsafe"),
     ],
 )
-def test_broken_notebooks_are_refused(data: bytes, error: type[SourceRefused]) -> None:
-    with pytest.raises(error):
+def test_broken_notebooks_are_refused(data: bytes, error: str) -> None:
+    with raises_code(error):
         load("a.ipynb", data)

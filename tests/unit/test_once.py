@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
+from truespan.errors import InvalidArgument, StorageFull, StoreBusy
 from truespan.extensions.server import library as once
 from truespan.types.token import ReplayKey
 
@@ -87,9 +88,9 @@ def test_failed_work_without_storage_can_be_retried(
 
         def work() -> bytes:
             later.enter_context(trouble(lib))
-            raise BlankQuery
+            raise InvalidArgument(code="blank_query")
 
-        with pytest.raises(BlankQuery):
+        with raises_code("blank_query"):
             ask(lib, work)
 
     assert ask(lib, lambda: b"at last") == b"at last"
@@ -97,7 +98,7 @@ def test_failed_work_without_storage_can_be_retried(
 
 def test_a_key_that_is_at_work_is_busy_all_the_same(lib: LibraryFixture) -> None:
     def work() -> bytes:
-        with pytest.raises(KeyBusy):
+        with raises_code("idempotency_key_busy"):
             ask(lib, lambda: b"never")
         return b"once"
 
@@ -121,5 +122,5 @@ def test_no_more_is_remembered_than_there_is_room_for(
         ask(lib, outer, "outer")
 
     assert ask(lib, lambda: b"again", "outer") == b"outer"
-    with pytest.raises(KeyBusy):
+    with raises_code("idempotency_key_busy"):
         ask(lib, lambda: b"again", "inner")

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.providers.bench import TickingClock
 from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.engine.world_ingestion import ingest_pages
-from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
+from truespan.errors import InvalidArgument
 from truespan.extensions.crawl.web import WebPages
 from truespan.types.job import JobState
 
@@ -169,13 +170,13 @@ def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServe
     with pytest.raises(InvalidArgument, match="allow-empty"):
         world.ingest(sitemap=server.url("/index.xml"), prune=True)
     server.pages["/index.xml"] = page(sitemap("/index.xml", tag="sitemapindex"))
-    with pytest.raises(SourceUnsupported):
+    with raises_code("source_unsupported"):
         world.ingest(sitemap=server.url("/index.xml"))
     server.pages["/index.xml"] = page(gzip.compress(b"<loc>" + bytes(60 << 20)))
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         world.ingest(sitemap=server.url("/index.xml"))
     server.pages["/index.xml"] = page(sitemap(*(f"/{n}" for n in range(60)), tag="sitemapindex"))
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         world.ingest(sitemap=server.url("/index.xml"))
 
 
@@ -204,7 +205,7 @@ def test_manifest_lines_may_name_pages(
         {"url": server.url("/a"), "path": "file.txt"},
         {"doc_id": "x"},
     )
-    with pytest.raises(ManifestInvalid) as refusal:
+    with raises_code("manifest_invalid") as refusal:
         world.ingest(manifest=bad)
     assert [number for number, _ in refusal.value.lines] == [1, 2, 3]
     bad = manifest(
@@ -213,7 +214,7 @@ def test_manifest_lines_may_name_pages(
         {"url": server.url("/b"), "doc_id": "Guide"},
         {"url": "https://elsewhere.example/"},
     )
-    with pytest.raises(ManifestInvalid) as refusal:
+    with raises_code("manifest_invalid") as refusal:
         world.ingest(manifest=bad)
     assert [number for number, _ in refusal.value.lines] == [2, 3, 4]
 

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.reading_worlds import Stopped, stopped_at, stored
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    DocumentNotFound,
-    InvalidArgument,
-    NotAllowed,
-    PositionNotFound,
-    StoreDamaged,
-)
+from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 
@@ -140,9 +135,9 @@ def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
 
 
 def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> None:
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         world.documents.sentences("nothing.md")
-    with pytest.raises(DocumentNotFound):
+    with raises_code("document_not_found"):
         lib.library.create_world("empty").documents.sentences(1)
 
 
@@ -198,11 +193,11 @@ def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
 
 
 def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) -> None:
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         world.reader("ann").sentences()
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         world.reader("ann").sentences("ferry.md")
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         lib.library.create_world("empty").reader("ann").sentences()
 
 

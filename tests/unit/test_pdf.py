@@ -2,15 +2,8 @@
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf
-from truespan.errors import (
-    SourceBroken,
-    SourceEmpty,
-    SourceEncrypted,
-    SourceRefused,
-    SourceScanned,
-    SourceTooLarge,
-)
 from truespan.parsing import load
 from truespan.parsing.formats.pdf import parse_authors, parse_date
 from truespan.parsing.formats.pdf.paragraphs import Spelling, join_lines
@@ -506,21 +499,24 @@ def test_dates_are_written_as_usual(written: str, date: str | None):
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (make_pdf([Page(picture=True), Page(picture=True)]), SourceScanned),
-        (make_pdf([Page([Words(300, 30, "1")], picture=True), Page(picture=True)]), SourceScanned),
-        (make_pdf([Page()]), SourceEmpty),
-        (make_pdf([Page(column(FULL))], password="secret"), SourceEncrypted),
-        (make_pdf([Page(column(FULL))])[:200], SourceBroken),
-        (b"%PDF-1.7\nnothing else", SourceBroken),
-        (make_pdf([Page()] * 20_001), SourceTooLarge),
+        (make_pdf([Page(picture=True), Page(picture=True)]), "source_scanned"),
+        (
+            make_pdf([Page([Words(300, 30, "1")], picture=True), Page(picture=True)]),
+            "source_scanned",
+        ),
+        (make_pdf([Page()]), "source_empty"),
+        (make_pdf([Page(column(FULL))], password="secret"), "source_encrypted"),
+        (make_pdf([Page(column(FULL))])[:200], "source_broken"),
+        (b"%PDF-1.7\nnothing else", "source_broken"),
+        (make_pdf([Page()] * 20_001), "source_too_large"),
     ],
     ids=["scan", "scan with numbers", "blank", "locked", "cut off", "no objects", "too many pages"],
 )
-def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: type[SourceRefused]):
-    with pytest.raises(error) as caught:
+def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: str):
+    with raises_code(error) as caught:
         load("a.pdf", content)
 
-    assert type(caught.value) is error
+    assert caught.value.code == error
 
 
 def test_a_locked_file_opens_if_the_password_is_empty():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.pdf_maker import Page, Words, column, make_pdf
-from truespan.errors import SourceBroken
 from truespan.extensions.server.pictures.pdf import draw_page
 from truespan.files.assets import PictureFolder
 from truespan.parsing import draw
@@ -99,7 +99,7 @@ def test_page_past_the_end_is_not_drawn():
 
 
 def test_broken_file_is_refused():
-    with pytest.raises(SourceBroken):
+    with raises_code("source_broken"):
         draw_page(b"%PDF-1.7 nothing", PictureRequest("a.pdf", 1))
 
 

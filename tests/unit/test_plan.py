@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from truespan.errors import InvalidArgument, SourceEmpty
+from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.plan import (
     DocumentOutcome,
     DryRun,
@@ -227,7 +227,7 @@ def planned(
     def make_draft(given: Source, before: Document | None) -> Draft | None:
         made = texts[given.path]
         if made is None:
-            raise SourceEmpty(given.name)
+            raise SourceRefused("source_empty", given.name)
         same = before is not None and before.source_hash == "".join(made)
         return None if same else draft_of(given, *made)
 

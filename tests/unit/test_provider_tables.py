@@ -9,8 +9,9 @@ import pytest
 from msgspec import Struct, structs
 
 import truespan
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
-from truespan.errors import ExtensionMissing, InvalidConfiguration
+from truespan.errors import InvalidConfiguration
 from truespan.providers.context import ModelContext
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Name, descriptions
@@ -113,7 +114,7 @@ def test_a_provider_that_is_not_installed_is_refused(
     monkeypatch.setattr(tables(), "rerankers", {})
     write(tmp_path, text)
 
-    with pytest.raises(ExtensionMissing, match="needs the extension 'models'"):
+    with raises_code("extension_missing", match="needs the extension 'models'"):
         open_library(tmp_path, create=True)
 
 
@@ -123,8 +124,8 @@ def test_a_model_that_is_not_installed_is_refused(
     monkeypatch.setattr(tables(), "embedders", {})
     monkeypatch.setattr(tables(), "members", {})
     with truespan.open(tmp_path, create=True) as library:
-        with pytest.raises(ExtensionMissing, match="multilingual"):
+        with raises_code("extension_missing", match="multilingual"):
             library.create_world("books", model="multilingual")
         assert library.worlds() == []
-    with pytest.raises(ExtensionMissing, match="download_model"):
+    with raises_code("extension_missing", match="download_model"):
         truespan.download_model("BAAI/bge-m3")

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.support.providers import PassingClock
 from tests.support.rows import each_row
-from truespan.errors import (
-    CredentialsMissing,
-    InvalidConfiguration,
-    ProviderCoolingDown,
-    ProviderRefused,
-    ProviderUnavailable,
-)
+from truespan.errors import InvalidConfiguration, ProviderRefused, ProviderUnavailable
 from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, call_with_retries
 from truespan.providers.limits import RateLimiter
 
@@ -107,11 +101,12 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 
 @proves("embedding.retries-transient-only")
 @each_row("asked", [7.0, MAX_PAUSE])
-@each_row("kind", [ProviderUnavailable, ProviderCoolingDown])
-def test_requested_pause_is_respected(asked: float, kind: type[ProviderUnavailable]) -> None:
+@each_row("code", ["provider_unavailable", "provider_cooldown"])
+def test_requested_pause_is_respected(asked: float, code: str) -> None:
     clock = PassingClock()
+    busy = ProviderUnavailable("busy", code=code, retry_after=asked)
 
-    assert call_with_retries(Failing(kind("busy", retry_after=asked)), clock, spread=0) == "answer"
+    assert call_with_retries(Failing(busy), clock, spread=0) == "answer"
     assert clock.slept == [asked]
 
 
@@ -125,7 +120,13 @@ def test_pause_beyond_the_maximum_raises_the_error() -> None:
 
 
 @proves("embedding.retries-transient-only")
-@each_row("error", [ProviderRefused("no"), CredentialsMissing("openai", "m")])
+@each_row(
+    "error",
+    [
+        ProviderRefused("no"),
+        InvalidConfiguration(code="credentials_missing", provider="openai", model="m"),
+    ],
+)
 def test_refusal_is_not_retried(error: Exception) -> None:
     call = Failing(error)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import FieldsInvalid, InvalidArgument, SourceNotText, SourceUnsafe
+from tests.support.failures import raises_code
+from truespan.errors import InvalidArgument
 from truespan.parsing import load
 from truespan.parsing.members import list_members, read_members
 from truespan.types.source import DocumentOptions, Member
@@ -96,7 +97,7 @@ def test_csv_text_above_a_table_stays_text() -> None:
     prose = "Hello, world, here I am.\nno comma here\nthe third"
     lines = block("x.csv", prose)
     assert (lines.text, lines.header_rows) == (prose, 0)
-    with pytest.raises(SourceNotText):
+    with raises_code("source_not_text"):
         load("x.csv", b"a,b\n\x00\x01\x02\x03\x04\x05\x06\x07\x08")
 
 
@@ -161,7 +162,7 @@ def test_a_long_name_is_not_repeated_with_each_value_in_it() -> None:
 
 def test_json_nested_too_deep_is_refused() -> None:
     for data in ("[" * 100_000, '{"a":' * 5000, "[" * 200 + "]" * 200):
-        with pytest.raises(SourceUnsafe):
+        with raises_code("source_unsafe"):
             load("x.json", data.encode())
 
 
@@ -269,7 +270,7 @@ def test_unknown_fields_are_refused_with_the_known_ones() -> None:
         ("x.json", '[{"a": {"b": 1}}]', {"text": "c"}, "no field 'c'. The fields are a, a.b."),
         ("x.json", '{"a": [{"b": 1}]}', {"text": "b", "records": "c"}, "The lists are: a."),
     ):
-        with pytest.raises(FieldsInvalid) as caught:
+        with raises_code("fields_invalid") as caught:
             list_members(name, data.encode(), options(fields))
         assert reason in (caught.value.advice or ""), data
     for fields, reason in (

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, vector_of
 from tests.unit.test_workers import Works, submitted
 from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
@@ -18,10 +19,8 @@ from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
     InvalidArgument,
-    NotAllowed,
     Overloaded,
     StoreBusy,
-    WorldNotFound,
 )
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.ids import hash_text
@@ -360,7 +359,7 @@ def test_maintenance_needs_read_and_write_rights(works: Works) -> None:
             "world"
         )
         for submit in KINDS:
-            with pytest.raises((WorldNotFound, NotAllowed)):
+            with raises_code("world_not_found", "not_allowed"):
                 submit(narrow)
     with pytest.raises(InvalidArgument):
         opened.create_world("empty").repair(background=True)

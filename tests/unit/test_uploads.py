@@ -11,14 +11,8 @@ from typing import Any
 
 import pytest
 
-from truespan.errors import (
-    InvalidArgument,
-    InvalidConfiguration,
-    SourceMissing,
-    SourceTooLarge,
-    SourceUnreadable,
-    StorageFull,
-)
+from tests.support.failures import raises_code
+from truespan.errors import InvalidArgument, InvalidConfiguration, StorageFull
 from truespan.files.uploads import UploadFolder
 from truespan.types.ids import WorldId
 from truespan.types.source import DocumentOptions, Upload, check_upload_name, check_uploads
@@ -130,7 +124,7 @@ def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
     received(folder, Upload("fits.txt", b"0123456789"))
     before = left(tmp_path)
 
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         received(folder, Upload("a.txt", b"small"), Upload("b.txt", b"0123456789a"))
 
     assert left(tmp_path) == before
@@ -153,7 +147,7 @@ def test_interrupted_upload_leaves_nothing(folder: UploadFolder, tmp_path: Path)
             raise OSError("gone")
 
     for content in (Broken(), tmp_path / "nowhere"):
-        with pytest.raises(SourceUnreadable):
+        with raises_code("source_unreadable"):
             received(folder, Upload("a.txt", b"whole"), Upload("b.txt", content))
 
     assert left(tmp_path) == []
@@ -182,16 +176,16 @@ def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None
     folder.discard(WORLD, one)
 
     assert (folder.exists(WORLD, one), folder.exists(WORLD, other)) == (False, True)
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         folder.find(WORLD, one, DocumentOptions())
 
 
 def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
     batch = received(folder, Upload("a", b"1"))
 
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         folder.find(OTHER, batch, DocumentOptions())
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         folder.find(WorldId("../" + WORLD), batch, DocumentOptions())
 
 

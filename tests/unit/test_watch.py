@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.answer_worlds import Scripted, study
+from tests.support.failures import raises_code
 from tests.support.observers import Broken, Recorder, watched
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.errors import InvalidArgument, ProviderUnavailable
 from truespan.observer import (
     NO_STAGE,
     NULL_OBSERVER,
@@ -203,7 +204,7 @@ def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
     assert frozen(same.reader("ann").retrieve("wall")) == frozen(reader.retrieve("wall"))
     assert broken.failed > 0
     for asked in (world, same):
-        with pytest.raises(BlankQuery):
+        with raises_code("blank_query"):
             asked.search(" ")
 
 
@@ -261,7 +262,7 @@ def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
 
 def test_what_ended_a_request_is_told_by_its_code_alone() -> None:
     assert failure_of(None) is None
-    assert failure_of(BlankQuery()) == (CounterName.ERRORS, "blank_query")
+    assert failure_of(InvalidArgument(code="blank_query")) == (CounterName.ERRORS, "blank_query")
     assert failure_of(KeyError("a query")) == (CounterName.BUGS, "")
     assert failure_of(GeneratorExit()) == (CounterName.ABANDONED, "")
     assert failure_of(KeyboardInterrupt()) == (CounterName.ERRORS, "interrupted")

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import truespan
+from tests.support.failures import raises_code
 from tests.support.observers import watched
 from tests.support.worlds import WordCounter, WordEmbedder
-from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.errors import ProviderUnavailable
 from truespan.observability.logs import LEVELS, LinesHandler, LogObserver, write_logs
 
 TEXT = "The harbour light burned all night."
@@ -90,7 +91,7 @@ def test_failure_is_logged_with_code_and_level(tmp_path: Path, write: Write) -> 
     world = lib.world(a__txt=TEXT)
     stream = write()
 
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         world.search(" ")
     for failure in (ProviderUnavailable("harbour"), ZeroDivisionError("harbour")):
         lib.embedder.before = _raising(failure)

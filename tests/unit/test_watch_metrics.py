@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import truespan
 from tests.scenario.test_verify_and_repair import chunk_of, put_old_point_back
+from tests.support.failures import raises_code
 from tests.support.observers import watched
 from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder
 from truespan.engine.world import World
-from truespan.errors import BlankQuery, NotAllowed
+from truespan.errors import NotAllowed
 from truespan.extensions.server.metrics import MetricsObserver
 from truespan.types.scope import UNLIMITED, Authority, Verb
 from truespan.types.telemetry import LABELS, CounterName, Request, Stage, known_code
@@ -117,7 +118,7 @@ def test_errors_are_counted_by_code_and_bugs_separately(
     tmp_path: Path, metrics: MetricsObserver
 ) -> None:
     lib, world = harbour(tmp_path, metrics)
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         world.search(" ")
     lib.embedder.before = _slip
     with pytest.raises(ZeroDivisionError):

@@ -17,6 +17,7 @@ import pytest
 
 import truespan
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
 from truespan.cli.follow import follow_folders
@@ -24,7 +25,6 @@ from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
     ProviderUnavailable,
-    SourceMissing,
     TruespanError,
 )
 from truespan.extensions.crawl.watch import FolderWatcher
@@ -343,7 +343,7 @@ def test_only_existing_folders_can_be_watched(scene: Scene) -> None:
         scene.world.documents.watch(path)
     with pytest.raises(InvalidArgument, match="Only folders"):
         scene.world.documents.watch([str(scene.folder), f"{scene.folder}/*.txt"])
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         scene.world.documents.watch(f"{scene.folder}/none")
 
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from tests.support.failures import raises_code
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
@@ -29,7 +30,6 @@ from truespan.errors import (
     Overloaded,
     ProviderRefused,
     ProviderUnavailable,
-    StoreOutdated,
 )
 from truespan.extensions.cluster import queue
 from truespan.observability.logs import Lines
@@ -437,7 +437,7 @@ def test_tables_of_the_queue_that_lack_a_step_are_refused(works: Works) -> None:
         )
 
     for ask in (lambda: submitted(world), lambda: opened.work(once=True)):
-        with pytest.raises(StoreOutdated):
+        with raises_code("store_outdated"):
             _run(ask)
 
 

@@ -10,20 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    BlankQuery,
-    GenerationNotFound,
-    GoldenInvalid,
-    InvalidArgument,
-    NotAllowed,
-    PositionNotFound,
-    ProviderUnavailable,
-    SourceMissing,
-    WorldNotFound,
-)
+from truespan.errors import InvalidArgument, NotAllowed, ProviderUnavailable
 from truespan.extensions.quality.calibrate import EvidenceReport
 from truespan.extensions.quality.evaluate import State
 from truespan.extensions.quality.golden import Expected, GoldenQuery, parse_golden
@@ -172,7 +163,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> Non
     filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
     with pytest.raises(InvalidArgument, match="filters"):
         world.evaluation.run([filtered], reader="anna")
-    with pytest.raises(PositionNotFound):
+    with raises_code("no_reading_position"):
         world.evaluation.run(asked, reader="nobody")
 
 
@@ -264,11 +255,11 @@ def test_bad_golden_queries_are_refused_before_anything_is_asked(lib: LibraryFix
     world = filled(lib)
     asked = len(lib.embedder.queries)
 
-    with pytest.raises(GoldenInvalid):
+    with raises_code("golden_invalid"):
         world.evaluation.run(b"- query: ok\n  expected: [a]\n- nonsense: 1\n")
-    with pytest.raises(SourceMissing):
+    with raises_code("source_missing"):
         world.evaluation.run(lib.folder / "none.yaml")
-    with pytest.raises(GenerationNotFound):
+    with raises_code("generation_not_found"):
         world.evaluation.run(ASKED, generation=9)
     with pytest.raises(InvalidArgument, match="not both"):
         world.evaluation.run(ASKED, generation=1, domain="d")
@@ -289,7 +280,7 @@ def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> No
     ):
         with pytest.raises(NotAllowed):
             refused()
-    with pytest.raises(WorldNotFound):
+    with raises_code("world_not_found"):
         of(lib, Authority(frozenset(), frozenset(Verb)), world)
     assert reading.evaluation.run(ASKED).totals.judged == 3
 
@@ -305,7 +296,7 @@ def test_the_search_behind_it_refuses_a_follower_by_itself(lib: LibraryFixture) 
 
     with pytest.raises(NotAllowed):
         search(follower, "key")
-    with pytest.raises(BlankQuery):
+    with raises_code("blank_query"):
         search(OWNER, " ")
 
 

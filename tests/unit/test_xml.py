@@ -6,8 +6,9 @@ import contextlib
 
 import pytest
 
+from tests.support.failures import raises_code
 from tests.support.rows import each_row
-from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
 
 _STEPS = ("bcdefghi", "cdefghij")
@@ -45,14 +46,14 @@ def test_a_document_type_is_refused(document: str, before: str, encoding: str) -
     if encoding.startswith("utf-16-"):
         before = before.strip()
 
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         parse_xml("a", (before + document).encode(encoding))
 
 
 def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
     hidden = f'<?xml version="1.0" encoding="UTF-32BE"?>{EXTERNAL}'.encode("utf-32-be")
 
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         parse_xml("a", hidden)
 
 
@@ -63,7 +64,7 @@ def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
      b"<\0a", b"<a>\xff</a>"],
 )  # fmt: skip
 def test_malformed_xml_is_broken(document: bytes) -> None:
-    with pytest.raises(SourceBroken):
+    with raises_code("source_broken"):
         parse_xml("a", document)
 
 
@@ -79,14 +80,14 @@ def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
 def test_nesting_without_end_is_refused(depth: int) -> None:
     deep = b"<a>" * depth + b"</a>" * depth
 
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         parse_xml("a", deep)
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         parse_xhtml("a", deep.replace(b"a", b"div"))
 
 
 def test_a_text_longer_than_the_parser_takes_is_too_large() -> None:
-    with pytest.raises(SourceTooLarge):
+    with raises_code("source_too_large"):
         parse_xml("a", b"<a>" + b"x" * 10_100_000 + b"</a>")
 
 
@@ -118,7 +119,7 @@ def test_a_harmless_document_type_is_dropped(doctype: str) -> None:
 @each_row("document", [LAUGHS, EXTERNAL, LAUGHS.lower()])
 @each_row("before", ["", "\ufeff", "<?xml version='1.0'?><!-- x -->"])
 def test_a_document_type_that_declares_something_is_refused(document: str, before: str) -> None:
-    with pytest.raises(SourceUnsafe):
+    with raises_code("source_unsafe"):
         parse_xhtml("a", (before + document).encode())
 
 
@@ -160,7 +161,7 @@ def test_names_are_the_same_however_the_page_could_be_read() -> None:
 
 @each_row("document", [b"", b"  ", b"\x89PNG\r\n\x1a\n\0\0", b"<!-- x -->"])
 def test_other_data_are_a_broken_page(document: bytes) -> None:
-    with pytest.raises(SourceBroken):
+    with raises_code("source_broken"):
         parse_xhtml("a", document)
 
 

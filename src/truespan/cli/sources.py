@@ -22,7 +22,7 @@ from truespan.cli.app import complete
 from truespan.cli.options import Target, folder_of, new_folder_of
 from truespan.cli.terminal import pluralize, write_error
 from truespan.core.disk import FileLock, hash_file
-from truespan.errors import BlankQuery, InvalidArgument, SourceMissing
+from truespan.errors import InvalidArgument, SourceRefused
 from truespan.settings import cache_folder, read_settings
 from truespan.types.request import check_query, is_blank
 from truespan.types.source import is_page
@@ -37,14 +37,14 @@ def split_question(words: Sequence[str]) -> tuple[Sequence[str], str]:
 
     Raises:
         InvalidArgument: There is no question, or the first source does not exist.
-        BlankQuery, QueryTooLong: The question cannot be asked, so nothing is read for it.
+        InvalidArgument, QueryTooLong: The question cannot be asked, so nothing is read for it.
     """
     *sources, question = words
     if sources:
         require_sources(sources)
         check_query(question)
         if is_blank(question):
-            raise BlankQuery
+            raise InvalidArgument(code="blank_query")
     elif _exists(question):
         raise InvalidArgument(
             f"There is no question after {question!r}.",
@@ -57,8 +57,10 @@ def require_sources(sources: Sequence[str]) -> None:
     """Raise an error for the first source that does not exist."""
     for source in sources:
         if not _exists(source):
-            raise SourceMissing(
-                source, advice="Check the path; a question of several words needs quotes."
+            raise SourceRefused(
+                "source_missing",
+                source,
+                advice="Check the path; a question of several words needs quotes.",
             )
 
 

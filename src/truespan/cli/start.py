@@ -29,7 +29,7 @@ from truespan.cli.options import (
     open_library,
 )
 from truespan.cli.terminal import echo, new_file
-from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, SourceMissing
+from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, SourceRefused
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, MAX_FRESHNESS_SECONDS
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, record_data, to_json
 
@@ -252,12 +252,12 @@ def _tell_of_other_folders(
 
 
 def _require_files(paths: Sequence[str]) -> None:
-    """Raise SourceMissing for a path that does not exist, before anything is created."""
+    """Raise SourceRefused for a path that does not exist, before anything is created."""
     from truespan.types.source import display_path, is_page
 
     for path in paths:
         if path != "-" and not is_page(path) and not os.path.lexists(path):
-            raise SourceMissing(display_path(path), advice="Check the path.")
+            raise SourceRefused("source_missing", display_path(path), advice="Check the path.")
 
 
 def _open_or_create(library: Path | None, tell: Callable[[str], None]) -> "Library":

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidArgument, NotAllowed, TruespanError, WorldNotFound
+from truespan.errors import InvalidArgument, NotAllowed, NotFound, TruespanError
 from truespan.retrieval.pipeline import Pipeline, require_world, with_stable_snapshot
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
@@ -78,24 +78,24 @@ class WorldAccess(Struct, frozen=True, dict=True):
         return scope
 
     def require_writable(self) -> None:
-        """Raise WorldNotFound unless the authority may write to the world."""
+        """Raise NotFound unless the authority may write to the world."""
         if not self.authority.may(Verb.WRITE, self.record().id):
-            raise WorldNotFound(self.world)
+            raise NotFound("world", self.world)
 
     def writable_scope(self) -> Scope:
         """Return the scope for writing with a model; an empty world gets its first generation.
 
-        Raises WorldNotFound without permission, ProfileMismatch if the model is not configured.
+        Raises NotFound without permission, ProfileMismatch if the model is not configured.
         """
         record, store = self.record(), self.components.store
         if not self.authority.may(Verb.WRITE, record.id):
-            raise WorldNotFound(self.world)
+            raise NotFound("world", self.world)
         if record.generation is None:
             profile = self.components.learn_profile()
             record = store.begin_generation(self.authority, record.id, profile)
         generation = record.generation
         if generation is None:
-            raise WorldNotFound(self.world)
+            raise NotFound("world", self.world)
         self.components.require_model(generation.profile)
         return Scope(self.authority, record.id, generation)
 

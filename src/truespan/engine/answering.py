@@ -20,7 +20,7 @@ from truespan.answers.follow_up import (
 )
 from truespan.answers.respond import RecordUsage, Responder
 from truespan.engine.components import Components
-from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
+from truespan.errors import InternalError, NotFound, QueryTooLong, StorageFull
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query import calibration_of
@@ -290,9 +290,9 @@ class Answerer(Struct, frozen=True):
                     days=rules.usage_days,
                     max_records=rules.usage_records,
                 )
-            except WorldNotFound:
-                raise
-            except Exception:
+            except Exception as error:
+                if isinstance(error, NotFound) and error.kind == "world":
+                    raise
                 # The answer is complete. No failure of the log may withhold it.
                 return None, (NOT_RECORDED,)
             return key, ()

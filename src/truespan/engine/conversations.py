@@ -134,9 +134,9 @@ class Conversation:
             The answer with its citations and the decision behind it.
 
         Raises:
-            PositionNotFound: The reader has no position in the book.
+            NotFound: The reader has no position in the book.
             StoreDamaged: The record of the conversation does not match its checksum.
-            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.ask_stream(query, **options))
@@ -157,14 +157,14 @@ class Conversation:
             nothing.
 
         Raises:
-            PositionNotFound, StoreDamaged, InvalidArgument, BlankQuery, QueryTooLong: As `ask`.
+            NotFound, StoreDamaged, InvalidArgument, QueryTooLong: As `ask`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `ask`.
         """
         # Only readers name a book.
         book = {} if self._reader is None else {"book": self._book}
         find = self._prepare(query, **options, **book)
         if is_blank(query):
-            raise errors.BlankQuery
+            raise errors.InvalidArgument(code="blank_query")
         components, authority = self._access.components, self._access.authority
         answerer = Answerer(components, authority)
         events = self._events(query.strip(), find, answerer)
@@ -210,13 +210,13 @@ class Conversation:
             A receipt that says what was deleted and whether it was erased.
 
         Raises:
-            ConversationNotFound: The conversation is not stored, or was deleted meanwhile.
+            NotFound: The conversation is not stored, or was deleted meanwhile.
         """
         receipt = delete_conversations(
             self._access, conversation=self.id, reader=self._reader, erase=erase
         )
         if not receipt.rows:
-            raise errors.ConversationNotFound(self.id)
+            raise errors.NotFound("conversation", self.id)
         return receipt
 
     # Asking
@@ -256,7 +256,7 @@ class Conversation:
             return _Seen(record, False, read_to, intact, len(turns) - len(intact))
         read_to = self._find_book(self._book) if self._reader is not None else None
         if self._reader is not None and read_to is None:
-            raise errors.PositionNotFound
+            raise errors.NotFound("position")
         begun = ConversationRecord(
             id=self.id,
             reader=self._reader,
@@ -328,7 +328,7 @@ class Conversation:
         """Return the record and the latest visible turns; None for a conversation without turns.
 
         Raises:
-            ConversationNotFound: no such conversation, or none of its turns is visible.
+            NotFound: no such conversation, or none of its turns is visible.
         """
         access, rules = self._access, self._access.components.conversations
         _require_access(access, self._reader)
@@ -347,14 +347,15 @@ class Conversation:
                 documents=_visible_documents(access),
             )
             if not turns:
-                raise errors.ConversationNotFound(self.id)
+                raise errors.NotFound("conversation", self.id)
             self._require_book(record)
             return _Found(record, read_to, turns)
 
         try:
             # All turns are read at one position, even if the book changes meanwhile.
             return access.with_stable_snapshot(read)
-        except errors.ConversationNotFound:
+        except errors.NotFound as missing:
+            missing.raise_unless("conversation_not_found")
             if self._new:
                 return None
             raise
@@ -377,7 +378,7 @@ class Conversation:
     def _export(self) -> tuple[ConversationInfo, list[Turn]]:
         found = self._open()
         if found is None:
-            raise errors.ConversationNotFound(self.id)
+            raise errors.NotFound("conversation", self.id)
         return _describe(found.record, found.turns), found.turns
 
 
@@ -459,7 +460,7 @@ def _visible_documents(access: WorldAccess) -> frozenset[int] | Unlimited:
 
 def _require_on(access: WorldAccess) -> None:
     if not access.components.conversations.enabled:
-        raise errors.ConversationsOff
+        raise errors.NotAllowed.of("conversations_off")
 
 
 def _require_access(access: WorldAccess, reader: str | None) -> None:

@@ -46,7 +46,7 @@ from truespan.types.telemetry import CounterName, RepairAction
 
 _EMBEDDER_ERRORS = (
     *(
-        errors.CredentialsMissing,
+        errors.InvalidConfiguration,
         errors.ModelDrifted,
         errors.ModelUnavailable,
         errors.ProfileMismatch,
@@ -156,7 +156,7 @@ class Doctor(Struct, frozen=True):
             found = {}
             for name in names:
                 if (record := store.find_world(self.authority, name)) is None:
-                    raise errors.WorldNotFound(name)
+                    raise errors.NotFound("world", name)
                 found[name] = record
         for record in found.values():
             if not self.authority.may(Verb.READ, record.id):

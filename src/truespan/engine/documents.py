@@ -207,7 +207,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
         Raises:
-            DocumentNotFound: No document has this name.
+            NotFound: No document has this name.
             DocumentAmbiguous: Several documents have this name.
         """
         return self._find(reference)[1]
@@ -219,7 +219,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
         Raises:
-            DocumentNotFound, DocumentAmbiguous: As `get`.
+            NotFound, DocumentAmbiguous: As `get`.
             StoreDamaged: The text differs from its hash.
         """
         scope, document = self._find(reference)
@@ -240,7 +240,7 @@ class Documents(WorldPart, frozen=True):
 
         Raises:
             InvalidArgument: `offset` is negative, or `limit` is out of range.
-            DocumentNotFound: There is no such document, or it is not complete yet.
+            NotFound: There is no such document, or it is not complete yet.
             StoreDamaged: A sentence differs from its hash.
         """
         wanted, store = PageRequest(offset, limit), self._access.components.store
@@ -268,7 +268,7 @@ class Documents(WorldPart, frozen=True):
 
         Raises:
             InvalidArgument: `offset` is negative, or `limit` is out of range.
-            DocumentNotFound: There is no such document, or it is not complete yet.
+            NotFound: There is no such document, or it is not complete yet.
         """
         check_whole("offset", offset, 0, LAST_FIRST)
         if limit is not None:
@@ -321,7 +321,7 @@ class Documents(WorldPart, frozen=True):
             image_ref: The figure's `image_ref`.
 
         Raises:
-            ImageNotFound: The world has no such image.
+            NotFound: The world has no such image.
         """
         wanted, store = wanted_image(image_ref), self._access.components.store
 
@@ -335,7 +335,7 @@ class Documents(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise errors.ImageNotFound
+            raise errors.NotFound("image")
         return found
 
     def picture(
@@ -352,9 +352,9 @@ class Documents(WorldPart, frozen=True):
             sentence: A sentence whose page is wanted instead, if it is known.
 
         Raises:
-            ImageNotFound: There is no such page, the source has changed or is gone, the sanitizer
+            NotFound: There is no such page, the source has changed or is gone, the sanitizer
                 removed something from its text, or its format cannot be shown.
-            DocumentNotFound, DocumentAmbiguous: As `get`.
+            NotFound, DocumentAmbiguous: As `get`.
             InvalidArgument: `page` or `sentence` is out of range.
         """
         return member_of(self, "picture", "server")(reference, page, sentence=sentence)
@@ -366,7 +366,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
         Raises:
-            DocumentNotFound, DocumentAmbiguous: As `get`.
+            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         return self._access.components.store.outline(scope, document.number)
@@ -378,13 +378,13 @@ class Documents(WorldPart, frozen=True):
             chunk_id: Id of the chunk.
 
         Raises:
-            ChunkNotFound: The world has no such chunk.
+            NotFound: The world has no such chunk.
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
         record = found.get(key)
         if scope is None or record is None or not admits(scope.documents, record.document.number):
-            raise errors.ChunkNotFound(chunk_id)
+            raise errors.NotFound("chunk", chunk_id)
         if scope.is_limited:
             # The count includes changes of documents that the caller does not see.
             record = replace(record, changes=0)
@@ -402,7 +402,7 @@ class Documents(WorldPart, frozen=True):
             The metadata, empty until it is derived.
 
         Raises:
-            DocumentNotFound, DocumentAmbiguous: As `get`.
+            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         found = self._access.components.store.derived(scope, document.number)
@@ -415,7 +415,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
         Raises:
-            DocumentNotFound, DocumentAmbiguous: As `get`.
+            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         return self._access.components.store.audit(scope, document.number)
@@ -433,8 +433,8 @@ class Documents(WorldPart, frozen=True):
         Raises:
             InvalidArgument: A label is not valid. Nothing was changed.
             StoreDamaged: The labels do not match their checksum, so they cannot be changed.
-            DocumentNotFound, DocumentAmbiguous: As `get`.
-            WorldNotFound: The caller may not write to the world.
+            NotFound, DocumentAmbiguous: As `get`.
+            NotFound: The caller may not write to the world.
         """
         scope, document = self._writable(reference)
         if document.damaged:
@@ -510,8 +510,8 @@ class Documents(WorldPart, frozen=True):
         Raises:
             NotAllowed: The caller may not administer the world: a file of this machine is read.
             InvalidArgument: The document was uploaded, or named by a manifest.
-            SourceMissing, SourceOutside: The file is gone, or has become a link to elsewhere.
-            DocumentNotFound, DocumentAmbiguous: No document has this name, or several have it.
+            SourceRefused, SourceRefused: The file is gone, or has become a link to elsewhere.
+            NotFound, DocumentAmbiguous: No document has this name, or several have it.
             Overloaded: Too many jobs are queued.
         """
         from truespan.engine.ingestion import IngestJobs
@@ -565,7 +565,7 @@ class Documents(WorldPart, frozen=True):
             The files that would be ingested, with the number of chunks and tokens.
 
         Raises:
-            SourceMissing, ManifestInvalid, ProfileMismatch: As `World.ingest`.
+            SourceRefused, LinesInvalid, ProfileMismatch: As `World.ingest`.
         """
         from truespan.engine.ingestion import IngestJobs
 
@@ -598,7 +598,7 @@ class Documents(WorldPart, frozen=True):
             on_prune: Called with the documents that are about to be deleted.
 
         Raises:
-            SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.
+            SourceRefused, SourceRefused: A folder does not exist, or leads elsewhere.
             InvalidArgument: A path is not a folder.
         """
         return member_of(self, "watch", "crawl")(
@@ -622,8 +622,8 @@ class Documents(WorldPart, frozen=True):
             A receipt; `erased` says whether the files were rewritten.
 
         Raises:
-            DocumentNotFound, DocumentAmbiguous: As `get`.
-            WorldNotFound: The caller may not write to the world.
+            NotFound, DocumentAmbiguous: As `get`.
+            NotFound: The caller may not write to the world.
         """
         access, record = self._access, self._access.record()
         scope, document = self._writable(reference)
@@ -633,12 +633,12 @@ class Documents(WorldPart, frozen=True):
         return remover.document(scope, record, document, erase=erase, uploads=uploads)
 
     def _writable(self, reference: str | int) -> tuple[Scope, Document]:
-        """Return a document and the scope to change it in; may raise WorldNotFound."""
+        """Return a document and the scope to change it in; may raise NotFound."""
         # A document is changed or deleted by an exact name only.
         access, (_, document) = self._access, self._find(reference, by_title=False)
         record = access.record()
         if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
-            raise errors.WorldNotFound(access.world)
+            raise errors.NotFound("world", access.world)
         return Scope(access.authority, record.id, record.generation), document
 
     def _find(self, reference: str | int, *, by_title: bool = True) -> tuple[Scope, Document]:
@@ -648,7 +648,7 @@ class Documents(WorldPart, frozen=True):
         name, scope = str(reference), self._access.readable_scope()
         store = self._access.components.store
         if scope is None:
-            raise errors.DocumentNotFound(name)
+            raise errors.NotFound("document", name)
         found = []
         if _NUMBER.fullmatch(name):
             found = store.documents(scope.narrow(documents=[int(name)]))
@@ -663,16 +663,16 @@ class Documents(WorldPart, frozen=True):
                     documents, name, lambda each: (each.number, each.shown_path, each.title)
                 )
             if document is None:
-                raise errors.DocumentNotFound(name)
+                raise errors.NotFound("document", name)
             found = [document]
         return scope, self._name(scope, found)[0]
 
     def _find_active(self, reference: str | int) -> tuple[Scope, ActiveRevision]:
-        """Return the active revision of a document; raises DocumentNotFound if it has none."""
+        """Return the active revision of a document; raises NotFound if it has none."""
         scope, document = self._find(reference)
         revision = self._access.components.store.in_force(scope, document.number)
         if revision is None:
-            raise errors.DocumentNotFound(str(reference))
+            raise errors.NotFound("document", str(reference))
         return scope, revision
 
     def _has_contract_fields(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from truespan.errors import InvalidArgument, PageRefused, SourceMissing, TruespanError
+from truespan.errors import TruespanError
 from truespan.parsing.detect import holds_records, may_hold_members
 from truespan.types.source import (
     CHANGED,
@@ -149,12 +149,10 @@ def _check_group(
                 freshness = _check_page(components, indexed)
             else:
                 freshness = opened.check(indexed)
-        except SourceMissing:
-            freshness = GONE
-        except (InvalidArgument, PageRefused):
-            freshness = unknown(UnknownReason.NOT_ALLOWED)
-        except TruespanError:
-            freshness = unknown(UnknownReason.UNREADABLE)
+        except TruespanError as error:
+            denied = error.code in ("invalid_argument", "page_refused")
+            reason = UnknownReason.NOT_ALLOWED if denied else UnknownReason.UNREADABLE
+            freshness = GONE if error.code == "source_missing" else unknown(reason)
         yield indexed.number, freshness
 
 

@@ -72,13 +72,13 @@ class Generations(WorldPart, frozen=True):
             number: Number of the generation.
 
         Raises:
-            GenerationNotFound: The world has no generation of this number.
+            NotFound: The world has no generation of this number.
         """
         check_whole("generation", number, 0, MAX_GENERATION)
         for record in self.list():
             if record.generation.number == number:
                 return record
-        raise errors.GenerationNotFound(number)
+        raise errors.NotFound("generation", number)
 
     @overload
     def reindex(
@@ -119,7 +119,7 @@ class Generations(WorldPart, frozen=True):
             A report with the number of the generation, or the queued job.
 
         Raises:
-            InvalidArgument, GenerationNotFound: There is nothing of that name or number.
+            InvalidArgument, NotFound: There is nothing of that name or number.
             ProfileMismatch: The model of the generation to be completed is not configured.
             Overloaded: Too many jobs are queued.
             Interrupted: Stopped; the same call continues.
@@ -155,14 +155,14 @@ class Generations(WorldPart, frozen=True):
             A report with the number of the generation.
 
         Raises:
-            JobNotFound: This world has no such job.
-            JobNotResumable: The job is done, queued or running.
+            NotFound: This world has no such job.
+            Conflict: The job is done, queued or running.
         """
         components = self._access.components
         earlier = Jobs(components, self._current()).require_resumable(job)
         scope = self._scope_of(read_request(earlier, _generation_of))
         if not components.store.continue_job(scope, job, components.processes.own()):
-            raise errors.JobNotResumable(job, JobState.RUNNING)
+            raise errors.Conflict(code="job_not_resumable", job=job, state=JobState.RUNNING)
         return self._run(job, scope, on_progress)
 
     def promote(
@@ -187,9 +187,9 @@ class Generations(WorldPart, frozen=True):
             min_hit_rate: Minimum share of golden queries that find an expected document.
 
         Raises:
-            GenerationIncomplete: Documents or vectors are missing.
+            Conflict: Documents or vectors are missing.
             PromotionRefused: A check failed; the error has every reason. Nothing has changed.
-            DomainNotFound: The domain belongs to another world.
+            NotFound: The domain belongs to another world.
             ProfileMismatch: The model of the generation is not configured.
         """
         candidate = Candidate(
@@ -250,7 +250,7 @@ class Generations(WorldPart, frozen=True):
             on_progress: Called with the progress after each step.
 
         Raises:
-            GenerationIncomplete, PromotionRefused, ProfileMismatch: As `promote`.
+            Conflict, PromotionRefused, ProfileMismatch: As `promote`.
         """
         number = self.replaced(domain)
         like = self._scope_of(number).generation
@@ -272,14 +272,14 @@ class Generations(WorldPart, frozen=True):
 
         Raises:
             PromotionRefused: There is no earlier generation.
-            DomainNotFound: The domain names no generation of this world.
-            GenerationIncomplete: Documents arrived that the earlier generation does not have.
+            NotFound: The domain names no generation of this world.
+            Conflict: Documents arrived that the earlier generation does not have.
         """
         components = self._access.components
         earlier = components.store.previous_generation(self._current(), domain)
         current = self._number_of(domain)
         if domain is not None and current is None:
-            raise errors.DomainNotFound(domain)
+            raise errors.NotFound("domain", domain)
         if earlier is None:
             raise errors.PromotionRefused("There is no earlier generation to go back to.")
         scope = self._scope_of(earlier)
@@ -304,7 +304,7 @@ class Generations(WorldPart, frozen=True):
             generation: Number of the generation.
 
         Raises:
-            GenerationInUse: The world or a domain names the generation.
+            Conflict: The world or a domain names the generation.
         """
         self._access.components.store.retire_generation(self._scope_of(generation))
         self._delete_retired()
@@ -377,7 +377,7 @@ class Generations(WorldPart, frozen=True):
         for kept in self._access.components.store.kept_generations(current):
             if kept.generation.number == number:
                 return replace(current, generation=kept.generation)
-        raise errors.GenerationNotFound(number)
+        raise errors.NotFound("generation", number)
 
     def _number_of(self, domain: str | None) -> int | None:
         for record in self.list():
@@ -388,16 +388,21 @@ class Generations(WorldPart, frozen=True):
     def _require_complete(self, scope: Scope) -> None:
         record = self.get(scope.generation.number)
         if not record.complete:
-            raise errors.GenerationIncomplete(
-                record.generation.number, record.missing, record.pending
+            counts = {"document": record.missing, "vector": record.pending}
+            lacking = " and ".join(
+                f"{count} {noun}{'' if count == 1 else 's'}"
+                for noun, count in counts.items()
+                if count
             )
+            number = record.generation.number
+            raise errors.Conflict(code="generation_incomplete", number=number, lacking=lacking)
 
     def _ask_gates(self, candidate: Candidate) -> Verdict | None:
         """Return the verdict of the gates, None if none had anything to check.
 
         Raises:
             PromotionRefused: A gate did not pass.
-            ExtensionMissing: Golden queries are given, and nothing installed can ask them.
+            InvalidConfiguration: Golden queries are given, and nothing installed can ask them.
         """
         gates = tables().gates
         if candidate.golden is not None:

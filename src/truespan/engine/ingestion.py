@@ -187,7 +187,7 @@ class IngestJobs:
         found = requests.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
         if not self._components.store.continue_job(self.scope, job, own):
-            raise errors.JobNotResumable(job, JobState.RUNNING)
+            raise errors.Conflict(code="job_not_resumable", job=job, state=JobState.RUNNING)
         return self._run(stored, request, found, on_progress, on_prune)
 
     def queue(self, request: IngestRequest) -> Job:

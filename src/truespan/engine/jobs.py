@@ -66,11 +66,11 @@ class Jobs(Struct, frozen=True):
             job: Id of the job.
 
         Raises:
-            JobNotFound: This world has no such job.
+            NotFound: This world has no such job.
         """
         found = self.components.store.job(self.scope, job) if self.scope else None
         if found is None:
-            raise errors.JobNotFound(job)
+            raise errors.NotFound("job", job)
         return self._with_real_state(found)
 
     def has_workers(self) -> bool:
@@ -89,7 +89,7 @@ class Jobs(Struct, frozen=True):
             job: Id of the job.
 
         Raises:
-            JobNotFound: This world has no such job.
+            NotFound: This world has no such job.
         """
         return self.components.store.job_documents(self._scope_of(job), job)
 
@@ -100,7 +100,7 @@ class Jobs(Struct, frozen=True):
             job: Id of the job.
 
         Raises:
-            JobNotFound: This world has no such job.
+            NotFound: This world has no such job.
         """
         return self.components.store.job_lines(self._scope_of(job), job)
 
@@ -117,7 +117,7 @@ class Jobs(Struct, frozen=True):
             The job, which may still be running.
 
         Raises:
-            JobNotFound: This world has no such job.
+            NotFound: This world has no such job.
             NotAllowed: The caller may not write to the world.
         """
         scope = self._scope_of(job)
@@ -146,14 +146,16 @@ class Jobs(Struct, frozen=True):
             job: Id of the job.
 
         Raises:
-            JobNotFound: This world has no such job.
-            JobNotResumable: The job is done, queued or running, or its uploads are gone.
+            NotFound: This world has no such job.
+            Conflict: The job is done, queued or running, or its uploads are gone.
         """
         found = self.get(job)
         if found.state in (JobState.DONE, *_ACTIVE):
-            raise errors.JobNotResumable(job, found.state)
+            raise errors.Conflict(code="job_not_resumable", job=job, state=found.state)
         if not self.is_resumable(found):
-            raise errors.JobNotResumable(job, f"{found.state} and without its uploads")
+            raise errors.Conflict(
+                code="job_not_resumable", job=job, state=f"{found.state} and without its uploads"
+            )
         self.record_interruption(found)
         return self.get(job)
 
@@ -170,7 +172,7 @@ class Jobs(Struct, frozen=True):
 
     def _scope_of(self, job: str) -> Scope:
         if self.scope is None:
-            raise errors.JobNotFound(job)
+            raise errors.NotFound("job", job)
         self.get(job)
         return self.scope
 
@@ -282,7 +284,8 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
             return set()
         try:
             return {source.path for source in uploads.find(scope.world, batch, DocumentOptions())}
-        except errors.SourceMissing:
+        except errors.SourceRefused as refused:
+            refused.raise_unless("source_missing")
             return set()
 
     with suppress(errors.TruespanError):

@@ -115,7 +115,7 @@ class Library(Extended):
             audience_required: Whether new documents must declare an audience.
 
         Raises:
-            WorldExists: The name is taken.
+            Conflict: The name is taken.
             InvalidArgument: The name is blank or too long, or there are no such defaults or model.
             ModelUnavailable: The model is not installed.
         """
@@ -161,10 +161,10 @@ class Library(Extended):
 
         Raises:
             InvalidArgument: There is no such model, or the world has another one.
-            WorldNotFound: The world is absent, or this authority may not see it.
+            NotFound: The world is absent, or this authority may not see it.
             WorldNotNamed: No reference is given, and there are several worlds, or none and the
                 caller may not create one.
-            GenerationNotFound: The world has no generation of this number.
+            NotFound: The world has no generation of this number.
             NotAllowed: A generation is given, and the caller may read only as a reader.
         """
         if audience is not None:
@@ -210,12 +210,12 @@ class Library(Extended):
             world: Id or name of the world that the domain must belong to; None for any.
 
         Raises:
-            DomainNotFound: The domain is absent, or in a world that this authority may not see.
+            NotFound: The domain is absent, or in a world that this authority may not see.
             InvalidArgument: `world` is another world.
         """
         record = self._components.store.find_domain(self._authority, key)
         if record is None:
-            raise errors.DomainNotFound(key)
+            raise errors.NotFound("domain", key)
         if world is not None and self._record(world).id != record.id:
             raise errors.InvalidArgument(
                 f"The domain {key!r} names no generation of world {world!r}.",
@@ -246,18 +246,18 @@ class Library(Extended):
             A receipt that says what was deleted and whether it was erased.
 
         Raises:
-            WorldNotFound: The world is absent, or this authority may not delete it.
-            WorldBusy: A job of the world is running.
+            NotFound: The world is absent, or this authority may not delete it.
+            Conflict: A job of the world is running.
         """
         from truespan.engine.jobs import Jobs
 
         world = self._record(reference)
         if not self._authority.may(Verb.ADMINISTER, world.id):
-            raise errors.WorldNotFound(world.name)
+            raise errors.NotFound("world", world.name)
         scope = Scope(self._authority, world.id, world.generation) if world.generation else None
         jobs = Jobs(self._components, scope).list()
         if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
-            raise errors.WorldBusy(world.name, running[0])
+            raise errors.Conflict(code="world_busy", world=world.name, job=running[0])
         return self._components.remover().world(self._authority, world, erase=erase)
 
     @property
@@ -287,7 +287,7 @@ class Library(Extended):
             audience: Labels to narrow the authority to; a token that may impersonate gets them all.
 
         Raises:
-            Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+            NotAllowed: It is not a token, or unknown, expired or revoked; always the same error.
             InvalidArgument: A label is invalid.
             NotAllowed: No rule gives a user of the identity provider any right.
         """
@@ -419,7 +419,7 @@ class Library(Extended):
             A plan with the findings of each world.
 
         Raises:
-            WorldNotFound: A world is absent.
+            NotFound: A world is absent.
         """
         from truespan.engine.doctor import Doctor
 

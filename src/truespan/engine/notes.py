@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from truespan.errors import InvalidArgument, NoteNotFound, PositionNotFound
+from truespan.errors import InvalidArgument, NotFound
 from truespan.retrieval.reading.book import find_position
 from truespan.retrieval.reading.pages import read_pages
 from truespan.retrieval.reading.words import language_read
@@ -72,7 +72,7 @@ class ReaderNotes:
         Raises:
             InvalidArgument: The text or a number is out of range, a marked sentence was not read,
                 the reader has too many notes, or the position is only tried.
-            PositionNotFound: The reader has no position in such a book.
+            NotFound: The reader has no position in such a book.
             NotAllowed: The caller may not read as this reader.
         """
         if self._is_tried:
@@ -84,7 +84,7 @@ class ReaderNotes:
             scope, positions = self._positions()
             position = find_position(positions, book)
             if scope is None or position is None:
-                raise PositionNotFound
+                raise NotFound("position")
             marked = _marked(position, first, last)
             quote = self._quote(scope, position, marked) if marked else ""
             note = StoredNote(
@@ -169,11 +169,11 @@ class ReaderNotes:
             id: Id of the note.
 
         Raises:
-            NoteNotFound: There is no such note up to the present position.
+            NotFound: There is no such note up to the present position.
             NotAllowed: The caller may not read as this reader.
         """
         if not any(found.id == id for found in self._read(None)):
-            raise NoteNotFound(id)
+            raise NotFound("note", id)
         self._delete(id)
 
     def delete_all(self) -> int:

@@ -99,14 +99,14 @@ class Reader(WorldPart, frozen=True):
         Raises:
             InvalidArgument: Not exactly one kind of position is given, it does not exist, or it can
                 mean several chapters. The error names chapters, also those that lie ahead.
-            PassageNotFound, PassageAmbiguous: The passage is not found exactly once.
-            DocumentNotFound: No document has this name.
+            NotFound, InvalidArgument: The passage is not found exactly once.
+            NotFound: No document has this name.
         """
         self._access.require_writable()
         # Any model works: a position is recorded even if the model of the world is not available.
         scope, store = self._access.scope(), self._access.components.store
         if scope is None:
-            raise errors.DocumentNotFound(book)
+            raise errors.NotFound("document", book)
         document = Documents(self._access).get(book)
         before = NOTHING_READ
         if through_chapter is not None:
@@ -125,7 +125,7 @@ class Reader(WorldPart, frozen=True):
             position=before,
         )
         if document.active is None:
-            raise errors.DocumentNotFound(book)
+            raise errors.NotFound("document", book)
         ref = RevisionRef(document.number, document.active)
         store.set_position(scope, self.name, ref, position, current=current)
         # The caller may read the whole world, and need not be allowed to act as this reader.
@@ -144,7 +144,7 @@ class Reader(WorldPart, frozen=True):
 
         Raises:
             NotAllowed: The caller may read only as a reader, and cannot try positions out.
-            DocumentNotFound: No document has this name.
+            NotFound: No document has this name.
             InvalidArgument: The sentence is no whole number of at least -1.
         """
         scope = self._access.readable_scope()
@@ -162,11 +162,11 @@ class Reader(WorldPart, frozen=True):
             book: The document; None for the current book.
 
         Raises:
-            PositionNotFound: The reader has no position in such a book.
+            NotFound: The reader has no position in such a book.
         """
         scope = self._scope()
         if scope is None:
-            raise errors.PositionNotFound
+            raise errors.NotFound("position")
         return self._position_in(scope, book)
 
     def books(self) -> list[ReadingPosition]:
@@ -195,7 +195,7 @@ class Reader(WorldPart, frozen=True):
 
         Raises:
             InvalidArgument: `offset` is negative, or `limit` is out of range.
-            PositionNotFound: The reader has no position in such a book.
+            NotFound: The reader has no position in such a book.
             StoreDamaged: A sentence differs from its hash.
         """
         wanted, store = PageRequest(offset, limit), self._access.components.store
@@ -212,7 +212,7 @@ class Reader(WorldPart, frozen=True):
             image_ref: The figure's `image_ref`.
 
         Raises:
-            ImageNotFound: It is absent, of another world, or not read yet: the same error.
+            NotFound: It is absent, of another world, or not read yet: the same error.
         """
         wanted, components = wanted_image(image_ref), self._access.components
 
@@ -228,7 +228,7 @@ class Reader(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise errors.ImageNotFound
+            raise errors.NotFound("image")
         return found
 
     def picture(self, page: int = 1, *, book: str | None = None) -> PagePicture:
@@ -243,9 +243,9 @@ class Reader(WorldPart, frozen=True):
             book: The document; None for the current book.
 
         Raises:
-            ImageNotFound: The page does not exist, was not reached, or cannot be shown: the same
+            NotFound: The page does not exist, was not reached, or cannot be shown: the same
                 error.
-            PositionNotFound: The reader has no position in such a book.
+            NotFound: The reader has no position in such a book.
             InvalidArgument: `page` is out of range.
         """
         return member_of(self, "picture", "server")(page, book=book)
@@ -272,8 +272,8 @@ class Reader(WorldPart, frozen=True):
             A bundle. If the provider, the index or the store fails, its status is `error`.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
-            DocumentNotFound: No document has this name. A caller who may not see the documents gets
+            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
+            NotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
         fields = check_arguments(
@@ -308,7 +308,7 @@ class Reader(WorldPart, frozen=True):
 
         Raises:
             InvalidArgument: The result was changed, or is not from this world.
-            SigningKeyMissing: The library has no signing key.
+            InvalidConfiguration: The library has no signing key.
         """
         return member_of(self, "sign", "proof")(result)
 
@@ -330,8 +330,8 @@ class Reader(WorldPart, frozen=True):
             The answer with its citations and the decision behind it.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
-            DocumentNotFound: As `retrieve`.
+            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
+            NotFound: As `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.answer_stream(query, book, **options))
@@ -356,7 +356,7 @@ class Reader(WorldPart, frozen=True):
             An iterator of events, as `World.answer_stream` returns.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
+            InvalidArgument, InvalidArgument, QueryTooLong, NotFound: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         find = self._prepare(query, book, **options)
@@ -377,9 +377,9 @@ class Reader(WorldPart, frozen=True):
             book: The document; None for the current book when the first question is asked.
 
         Raises:
-            ConversationNotFound: There is no such conversation with a visible turn, or not for this
+            NotFound: There is no such conversation with a visible turn, or not for this
                 reader and caller.
-            ConversationsOff: The operator does not keep conversations.
+            NotAllowed: The operator does not keep conversations.
             NotAllowed: The caller may not read as this reader.
         """
         from truespan.engine.conversations import Conversation
@@ -405,7 +405,7 @@ class Reader(WorldPart, frozen=True):
             offset: Number of conversations to skip.
 
         Raises:
-            ConversationsOff, NotAllowed: As `conversation`.
+            NotAllowed, NotAllowed: As `conversation`.
             InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
@@ -497,7 +497,7 @@ class Reader(WorldPart, frozen=True):
             The reason, with the similarity of the chunk if it is known.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `retrieve`.
+            InvalidArgument, InvalidArgument, QueryTooLong, NotFound: As `retrieve`.
         """
         fields = check_arguments(options, filters=False)
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
@@ -515,11 +515,11 @@ class Reader(WorldPart, frozen=True):
         return scope, self._read_positions(scope) if scope else []
 
     def _open_book(self, book: str | None) -> tuple[Scope, Position]:
-        """Return the position in a book, by default the current one; raises PositionNotFound."""
+        """Return the position in a book, by default the current one; raises NotFound."""
         scope, positions = self._positions()
         position = find_position(positions, book)
         if scope is None or position is None:
-            raise errors.PositionNotFound
+            raise errors.NotFound("position")
         return scope, position
 
     def _require_active(self, scope: Scope, position: Position) -> ActiveRevision:
@@ -541,7 +541,7 @@ class Reader(WorldPart, frozen=True):
         def read() -> ReadingPosition:
             found = find_position(self._read_positions(scope), book)
             if found is None:
-                raise errors.PositionNotFound
+                raise errors.NotFound("position")
             return describe_position(store, scope, found)
 
         return self._access.with_stable_snapshot(read)

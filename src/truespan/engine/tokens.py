@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.engine.access import LibraryPart
 from truespan.engine.components import Components
-from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
+from truespan.errors import InvalidArgument, NotAllowed, NotFound
 from truespan.retrieval.pipeline import require_world
 from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
@@ -77,7 +77,7 @@ class AccessTokens(LibraryPart, frozen=True):
             The record of the token, and its secret.
 
         Raises:
-            WorldNotFound: One of the worlds does not exist.
+            NotFound: One of the worlds does not exist.
             InvalidArgument: A name, verb, label or time is invalid, or a list is empty.
             NotAllowed: The caller is not the owner.
         """
@@ -117,7 +117,7 @@ class AccessTokens(LibraryPart, frozen=True):
             token: Id or name of the token; of several tokens with the name, the only active one.
 
         Raises:
-            TokenNotFound: There is no such token.
+            NotFound: There is no such token.
             InvalidArgument: Several tokens have the name.
         """
         store, now = self._components.store, self._components.clock.now()
@@ -128,7 +128,7 @@ class AccessTokens(LibraryPart, frozen=True):
         if not any(record.id == token for record in listed):
             matching = active or named
             if not matching:
-                raise TokenNotFound
+                raise NotFound("token")
             if len(matching) > 1:
                 ids = ", ".join(record.id for record in matching)
                 raise InvalidArgument(
@@ -138,7 +138,7 @@ class AccessTokens(LibraryPart, frozen=True):
             token = matching[0].id
         found = store.revoke_token(self._authority, token, now=now) and store.find_token(token)
         if not found:
-            raise TokenNotFound
+            raise NotFound("token")
         return found[0]
 
     def state(self, record: TokenRecord) -> TokenState:
@@ -172,11 +172,11 @@ def authenticate(components: Components, within: Authority, text: object) -> Pri
     if secret is None and isinstance(text, str) and components.identities is not None:
         return authenticate_user(components, components.identities, within, text)
     if secret is None:
-        raise Unauthorized
+        raise NotAllowed.of("unauthorized")
     found = components.store.find_token(secret.id)
     proven = secret.proves(found[1] if found else None)
     if not found or not proven or found[0].state(components.clock.now()) is not TokenState.ACTIVE:
-        raise Unauthorized
+        raise NotAllowed.of("unauthorized")
     record = found[0]
     authority = record.authority(within)
     if record.authority() != OWNER:
@@ -254,7 +254,7 @@ def authenticate_user(
     """Return the user of a provider's token within an authority.
 
     Raises:
-        Unauthorized: The token is not valid; always the same error.
+        NotAllowed: The token is not valid; always the same error.
         NotAllowed: The token is valid, and no rule gives its user any right.
         ProviderUnavailable: The keys of the provider cannot be loaded.
     """

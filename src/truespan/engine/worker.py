@@ -26,7 +26,7 @@ from truespan.engine.jobs import (
     sweep_uploads,
 )
 from truespan.engine.world import World
-from truespan.errors import Cancelled, IndexUnavailable, Interrupted, TruespanError, WorldNotFound
+from truespan.errors import Cancelled, IndexUnavailable, Interrupted, NotFound, TruespanError
 from truespan.ingest.report import JobLog
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
 from truespan.maintenance.doctor.plan import Finding
@@ -86,7 +86,8 @@ class LibraryWorker:
         world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
         try:
             scope = world.access.scope()
-        except WorldNotFound:
+        except NotFound as missing:
+            missing.raise_unless("world_not_found")
             scope = None
         return world, scope, self._components.store.job(scope, order.job) if scope else None
 

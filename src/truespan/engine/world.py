@@ -83,7 +83,7 @@ class World(WorldQueries, WorldIngestion, Extended):
 
         Raises:
             InvalidArgument: There are no such defaults, or a label is invalid.
-            WorldNotFound: The caller may not administer the world.
+            NotFound: The caller may not administer the world.
         """
         store, record = self._components.store, self.access.record()
         chosen = record.defaults if defaults is None else check_defaults(defaults)
@@ -218,8 +218,8 @@ class World(WorldQueries, WorldIngestion, Extended):
                 turn.
 
         Raises:
-            ConversationNotFound: There is no such conversation, or not for this caller.
-            ConversationsOff: The operator does not keep conversations.
+            NotFound: There is no such conversation, or not for this caller.
+            NotAllowed: The operator does not keep conversations.
             NotAllowed: The caller may read only as a reader.
         """
         from truespan.engine.conversations import Conversation
@@ -236,7 +236,7 @@ class World(WorldQueries, WorldIngestion, Extended):
             offset: Number of conversations to skip.
 
         Raises:
-            ConversationsOff, NotAllowed: As `conversation`.
+            NotAllowed, NotAllowed: As `conversation`.
             InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
@@ -277,7 +277,7 @@ class World(WorldQueries, WorldIngestion, Extended):
                 queued already, their job is returned.
 
         Raises:
-            WorldNotFound: The caller may not write to the world.
+            NotFound: The caller may not write to the world.
             InvalidArgument: The world is empty, and `background` is given.
             Overloaded: Too many jobs are queued.
         """
@@ -332,7 +332,7 @@ class World(WorldQueries, WorldIngestion, Extended):
             The findings, or the queued job.
 
         Raises:
-            WorldNotFound: The caller may not write to the world.
+            NotFound: The caller may not write to the world.
             InvalidArgument: `embed_sample` is out of range, or the world is empty.
             Overloaded: Too many jobs are queued.
         """

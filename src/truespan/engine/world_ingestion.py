@@ -122,11 +122,11 @@ class WorldIngestion:
             A report, whose `job` is the id of the run; or the queued job.
 
         Raises:
-            SourceMissing: A path does not exist. Nothing was ingested.
-            SourceTooLarge: An upload is larger than a document may be.
+            SourceRefused: A path does not exist. Nothing was ingested.
+            SourceRefused: An upload is larger than a document may be.
             StorageFull: The disk is full.
-            ManifestInvalid: The manifest has invalid lines; the error lists all of them.
-            DomainNotFound: The domain does not exist, and `update_alias` is not given.
+            LinesInvalid: The manifest has invalid lines; the error lists all of them.
+            NotFound: The domain does not exist, and `update_alias` is not given.
             PromotionRefused: The documents are ingested, and the alias was not moved; the new
                 generation was removed. `report` of the error is that of the ingestion.
             ProfileMismatch: The configured embedder is not the one the world was built with.

@@ -7,7 +7,7 @@ from typing import Literal, overload
 from truespan.engine.access import WorldAccess
 from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
 from truespan.engine.jobs import INGEST, MAINTENANCE, REINDEX, Jobs, submit_job
-from truespan.errors import InvalidArgument, JobNotResumable
+from truespan.errors import Conflict, InvalidArgument
 from truespan.ingest.report import IngestReport
 from truespan.types.job import Job
 
@@ -54,8 +54,8 @@ class WorldJobs(Jobs, frozen=True):
             A report of the ingestion, or the queued job.
 
         Raises:
-            JobNotFound: This world has no such job.
-            JobNotResumable: The job is done, queued or running, or its uploads are gone.
+            NotFound: This world has no such job.
+            Conflict: The job is done, queued or running, or its uploads are gone.
             InvalidArgument: The job is no ingestion, and `background` is not given.
         """
         kind = self.get(job).kind
@@ -79,7 +79,7 @@ class WorldJobs(Jobs, frozen=True):
         components.queue.require_room()
         owner = components.job_owner
         if not components.store.requeue_job(scope, job, owner, seen=earlier.state, crashes=0):
-            raise JobNotResumable(job, self.get(job).state)
+            raise Conflict(code="job_not_resumable", job=job, state=self.get(job).state)
         resumed = self.get(job)
         submit_job(components, access.record().id, resumed)
         return resumed

@@ -60,7 +60,7 @@ class WorldQueries:
 
         Raises:
             InvalidArgument: An argument is wrong. Nothing was read.
-            BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
+            InvalidArgument, QueryTooLong: The query cannot be embedded. No provider was called.
             ProfileMismatch: The configured embedder is not that of the world.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
@@ -96,7 +96,7 @@ class WorldQueries:
 
         Raises:
             InvalidArgument: An argument is wrong. Nothing was read.
-            BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
+            InvalidArgument, QueryTooLong: The query cannot be embedded. No provider was called.
         """
         request = _retrieval_request(
             query,
@@ -128,7 +128,7 @@ class WorldQueries:
 
         Raises:
             InvalidArgument: The result was changed, or is not from this world.
-            SigningKeyMissing: The library has no signing key.
+            InvalidConfiguration: The library has no signing key.
         """
         return member_of(self, "sign", "proof")(result)
 
@@ -153,7 +153,7 @@ class WorldQueries:
             The reason, with the similarity of the chunk if it is known.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: As `retrieve`.
+            InvalidArgument, QueryTooLong: As `retrieve`.
         """
         request = _retrieval_request(query, selected_text, top_k, arguments)
         from truespan.retrieval.retrieve import Retrieval
@@ -185,7 +185,7 @@ class WorldQueries:
             The answer with its citations and the decision behind it.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed. That is
                 never reported as a lack of answers.
         """
@@ -213,7 +213,7 @@ class WorldQueries:
             Closing it ends the request to the model, and nothing is logged.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
+            InvalidArgument, QueryTooLong: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         from truespan.engine.answering import Answerer, with_request

@@ -3,53 +3,34 @@
     TruespanError
     ├── CallerError              the request must change
     │   ├── InvalidArgument        an argument has a wrong type or is out of range
-    │   ├── BlankQuery, QueryTooLong
-    │   ├── WorldNotNamed          the request names no world, and there is not exactly one
+    │   │   ├── QueryTooLong
+    │   │   └── WorldNotNamed        the request names no world, and there is not exactly one
     │   ├── NotFound               absent, or not visible to this caller: the same answer
-    │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
-    │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound
-    │   │   ├── ConversationNotFound, NoteNotFound
-    │   │   └── PositionNotFound, PassageNotFound, RouteNotFound
     │   ├── DocumentAmbiguous      the name is that of several documents
-    │   ├── PassageAmbiguous       the passage occurs more than once
     │   ├── ScopeViolation         no result is related to the selected text
-    │   ├── NotAllowed, Unauthorized
-    │   ├── ConversationsOff       the operator does not keep conversations
-    │   ├── WorldExists, WorldBusy, JobNotResumable
-    │   ├── GenerationInUse, GenerationIncomplete, PromotionRefused
-    │   ├── ManifestInvalid, GoldenInvalid, BackupInvalid, ReceiptInvalid
-    │   ├── MethodNotAllowed, MediaTypeUnsupported, RequestTooLarge, HostRefused, OriginRefused
+    │   ├── NotAllowed
+    │   ├── Conflict               the state of the library does not permit it
+    │   ├── PromotionRefused
+    │   ├── LinesInvalid           a manifest, or golden queries
+    │   ├── BackupInvalid, ReceiptInvalid
+    │   ├── RequestRefused         a request over HTTP that is not read
     │   ├── TooManyRequests        of this caller; retryable
-    │   ├── KeyReused, KeyBusy     idempotency keys; a busy one is retryable
-    │   └── SourceRefused          a file that cannot become a document
-    │       ├── SourceMissing, SourceOutside, SourceUnreadable, SourceUnsupported, SourceNotText
-    │       ├── SourceEmpty, SourceCopied, AudienceMissing, SourceTooLarge, SourceEncrypted
-    │       ├── SourceScanned
-    │       ├── SourceBroken, SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed, PageRefused
-    │       ├── PageUnavailable    its server did not answer as it should; retryable
-    │       └── LoaderNotStarted   nothing is wrong with the file; retryable
+    │   └── SourceRefused          a file or page that cannot become a document
     ├── OperatorError            settings or the installation must change
-    │   ├── InvalidConfiguration, ExtensionMissing, CredentialsMissing, ModelUnavailable
-    │   ├── ProfileMismatch
-    │   ├── SigningKeyMissing      the library cannot sign receipts
-    │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
-    │   ├── StoreOutdated, StoreUnsafe, CopyDiffers
-    │   ├── IndexSchemaMismatch, IndexKeyRefused
+    │   ├── InvalidConfiguration, ModelUnavailable, ProfileMismatch
+    │   ├── LibraryNotFound, SchemaUnknown, CopyDiffers
+    │   ├── IndexSchemaMismatch, IndexKeyRefused, IndexNotOwned
     │   ├── ModelDrifted           the provider changed the model under the same name
     │   ├── StorageFull            no room is left, or less than the reserve
     │   └── TooManyOpenFiles       no file descriptor is free; retryable
     ├── ServiceError             something Truespan depends on failed
     │   ├── ProviderUnavailable    retryable
-    │   │   └── ProviderCoolingDown  every key is rate limited
     │   ├── ProviderRefused
-    │   │   ├── BatchTooLarge        fewer texts in one request may work
     │   │   └── TextTooLong          one text exceeds the model's input limit
     │   ├── ProviderBadReply       vectors or JSON that cannot be right
     │   ├── IndexUnavailable       retryable
-    │   │   └── IndexIncomplete      points are lost; they are written again
     │   ├── IndexRefused
     │   ├── StoreBusy              another process holds the store; retryable
-    │   │   └── StoreUnavailable     its server does not answer
     │   ├── DeadlineExceeded       retryable
     │   └── Overloaded             too many requests are waiting; retryable
     ├── DamageError              Truespan's own files are not what it wrote
@@ -58,6 +39,7 @@
     │   └── Cancelled              the same for a job
     └── InternalError            a bug in Truespan
 
+Errors that differ only in code, message and advice are rows in the table `codes` of one class.
 Messages are built from typed arguments. They never contain document text, query text or keys.
 The package imports nothing else of Truespan.
 """
@@ -65,10 +47,9 @@ The package imports nothing else of Truespan.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 
 from truespan.errors.base import *  # noqa: F403 -- the package is one namespace  # noqa: F403
-from truespan.errors.base import TruespanError
+from truespan.errors.base import InternalError, TruespanError
 from truespan.errors.operator import *  # noqa: F403
 from truespan.errors.operator import StorageFull, TooManyOpenFiles
 from truespan.errors.request import *  # noqa: F403
@@ -102,13 +83,21 @@ def resource_error(error: BaseException) -> TruespanError | None:
     return None
 
 
-def error_types(family: type[TruespanError] = TruespanError) -> Iterator[type[TruespanError]]:
-    """Yield `family` and every error below it that defines a code.
+def error_codes(family: type[TruespanError] = TruespanError) -> dict[str, type[TruespanError]]:
+    """Return the class of every code of a family.
 
     Subclasses that users of the library define are left out: Truespan never raises them.
     """
-    if "code" in vars(family):
-        yield family
+    found = {family.code: family} if "code" in vars(family) else {}
+    found |= dict.fromkeys(family.codes, family) if "codes" in vars(family) else {}
     for kind in family.__subclasses__():
         if kind.__module__.startswith(__name__):
-            yield from error_types(kind)
+            found |= error_codes(kind)
+    return found
+
+
+def error_of(code: str, message: str | None = None, *, advice: str | None = None) -> TruespanError:
+    """Return the error of a code, without what its class takes; an unknown code is a bug."""
+    known = error_codes()
+    kind = known.get(code, InternalError)
+    return kind.of(code if code in known else kind.code, message, advice=advice)

@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+
+class ErrorCode(NamedTuple):
+    """Texts of an error code."""
+
+    about: str
+    text: str = ""
+    """The usual message; names in braces stand for values."""
+    advice: str = ""
+    retryable: bool = False
+
 
 class TruespanError(Exception):
     """Root of all errors. `code` is stable; `advice` says what to do next."""
 
     code = "internal_error"
+    codes: ClassVar[Mapping[str, ErrorCode]] = {}
+    """The codes of a class that has several."""
     retryable = False
     text = ""
-    """The message of an error that needs no arguments."""
+    """The usual message; names in braces stand for values."""
     advice = ""
+    own_advice: str | None = None
+    """Advice that differs from the usual advice of the code."""
+    retry_after: float | None = None
+    """Seconds to wait before retrying, if known."""
 
-    def __init__(self, message: str | None = None, *, advice: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: str = "",
+        advice: str | None = None,
+        retry_after: float | None = None,
+        **values: object,
+    ) -> None:
+        """`values` are those that the usual message and advice of the code name in braces."""
+        if code not in ("", self.code):
+            _, self.text, self.advice, self.retryable = self.codes[code]
+            self.code = code
+        if values:
+            self.text, self.advice = self.text.format_map(values), self.advice.format_map(values)
+        self.values = values
         self.message = self.text if message is None else message
         super().__init__(self.message)
+        if retry_after is not None:
+            self.retry_after = retry_after
         if advice is not None:
-            self.advice = advice
+            self.advice = self.own_advice = advice
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        message: str | None = None,
+        *,
+        advice: str | None = None,
+        **values: object,
+    ) -> Self:
+        """Return an error by its message, without the arguments that its class takes."""
+        error = cls.__new__(cls)
+        TruespanError.__init__(error, message, code=code, advice=advice, retry_after=None, **values)
+        return error
+
+    def raise_unless(self, *codes: str) -> None:
+        """Raise this error again unless its code is one of these."""
+        if self.code not in codes:
+            raise self
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".strip()
@@ -81,29 +136,19 @@ class InternalError(TruespanError):
         super().__init__(f"An unexpected {kind} occurred; this is a bug in Truespan.")
 
 
-class _Unavailable(ServiceError):
-    """A service did not answer, or asked for a pause of `retry_after` seconds."""
-
-    retryable = True
-
-    def __init__(
-        self, message: str, *, retry_after: float | None = None, advice: str | None = None
-    ) -> None:
-        super().__init__(message, advice=advice)
-        self.retry_after = retry_after
-
-
-class ProviderUnavailable(_Unavailable):
+class ProviderUnavailable(ServiceError):
     """A provider that did not respond."""
 
     code = "provider_unavailable"
+    retryable = True
     advice = "Try again in a moment."
-
-
-class ProviderCoolingDown(ProviderUnavailable):
-    """A provider all of whose keys wait after too many requests."""
-
-    code = "provider_cooldown"
+    codes: ClassVar = {
+        "provider_cooldown": ErrorCode(
+            "A provider all of whose keys wait after too many requests.",
+            advice=advice,
+            retryable=True,
+        )
+    }
 
 
 class ProviderRefused(ServiceError):
@@ -111,13 +156,12 @@ class ProviderRefused(ServiceError):
 
     code = "provider_refused"
     advice = "Check the base URL, the model and the key in the settings of the provider."
-
-
-class BatchTooLarge(ProviderRefused):
-    """A text that is too large even for a separate request."""
-
-    code = "provider_batch_too_large"
-    advice = "Lower embedding_max_tokens_per_batch."
+    codes: ClassVar = {
+        "provider_batch_too_large": ErrorCode(
+            "A text that is too large even for a separate request.",
+            advice="Lower embedding_max_tokens_per_batch.",
+        )
+    }
 
 
 class TextTooLong(ProviderRefused):
@@ -134,24 +178,21 @@ class ProviderBadReply(ServiceError):
     advice = "Check that the base URL leads to a server of the configured kind, and check its log."
 
 
-class IndexUnavailable(_Unavailable):
+class IndexUnavailable(ServiceError):
     """An index that did not respond."""
 
     code = "index_unavailable"
+    retryable = True
     advice = "Try again; the index process is restarted on demand."
-
-
-class IndexIncomplete(IndexUnavailable):
-    """An empty result of an index that lost points; they are being written again."""
-
-    code = "index_incomplete"
-    advice = (
-        "They are written again from the store in the background, without a provider: try again in "
-        "a moment, or run 'truespan repair'."
-    )
-
-    def __init__(self, missing: int, stored: int) -> None:
-        super().__init__(f"The index lacks {missing} of {stored} chunks that are embedded.")
+    codes: ClassVar = {
+        "index_incomplete": ErrorCode(
+            "An empty result of an index that lost points; they are being written again.",
+            "The index lacks {missing} of {stored} chunks that are embedded.",
+            "They are written again from the store in the background, without a provider: try "
+            "again in a moment, or run 'truespan repair'.",
+            retryable=True,
+        )
+    }
 
 
 class IndexRefused(ServiceError):
@@ -167,14 +208,14 @@ class StoreBusy(ServiceError):
     retryable = True
     text = "Another process is writing to the store."
     advice = "Try again in a moment."
-
-
-class StoreUnavailable(StoreBusy):
-    """A PostgreSQL server that does not answer."""
-
-    code = "store_unavailable"
-    text = "The server of the store does not answer."
-    advice = "Check host and port, and that the server runs; then try again."
+    codes: ClassVar = {
+        "store_unavailable": ErrorCode(
+            "A PostgreSQL server that does not answer.",
+            "The server of the store does not answer.",
+            "Check host and port, and that the server runs; then try again.",
+            retryable=True,
+        )
+    }
 
 
 class DeadlineExceeded(ServiceError):
@@ -200,7 +241,4 @@ class Overloaded(ServiceError):
     retryable = True
     text = "The server cannot accept another request right now."
     advice = "Try again in a moment."
-
-    def __init__(self, message: str | None = None, *, retry_after: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after = 1.0

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
-from truespan.errors.base import OperatorError
+from typing import ClassVar
+
+from truespan.errors.base import ErrorCode, OperatorError
 
 
 class InvalidConfiguration(OperatorError):
     """An unknown or wrong setting or chunking profile."""
 
     code = "invalid_configuration"
+    codes: ClassVar = {
+        "extension_missing": ErrorCode(
+            "A part of Truespan that is used or configured, and not installed.",
+            "{what} needs the extension {extension!r}, which is not installed.",
+            "Install Truespan with all its extensions.",
+        ),
+        "store_unsafe": ErrorCode(
+            "A database that would not isolate worlds: its version, role or policies."
+        ),
+        "credentials_missing": ErrorCode(
+            "A configured model without an enabled key.",
+            "No enabled key for {provider} may use the model {model!r}.",
+            "Set a key in the environment or in a key file; see docs/providers.md.",
+        ),
+        "signing_key_missing": ErrorCode(
+            "A library that cannot sign a receipt.",
+            "This library has no signing key.",
+            "Create one with 'truespan keys create'.",
+        ),
+    }
 
 
-class ExtensionMissing(OperatorError):
-    """A part of Truespan that is used or configured, and not installed."""
+class SchemaUnknown(OperatorError):
+    """A library or store with the schema of another version of Truespan."""
 
-    code = "extension_missing"
-    advice = "Install Truespan with all its extensions."
+    codes: ClassVar = {
+        "library_too_new": ErrorCode(
+            "A library that a newer version of Truespan wrote.",
+            "The library has schema {found}; this version supports schemas up to {known}.",
+            "Update Truespan.",
+        ),
+        "library_too_old": ErrorCode(
+            "A library from before the first release, which cannot be migrated.",
+            "The library has schema {found}; this version supports schemas from {known} on.",
+            "Create a new library, and ingest the sources again.",
+        ),
+        "store_outdated": ErrorCode(
+            "Tables in PostgreSQL from an earlier version.",
+            "The store has schema {found}; this version needs schema {known}.",
+            "Run 'truespan prepare-store'.",
+        ),
+    }
 
-    def __init__(self, what: str, extension: str) -> None:
-        super().__init__(f"{what} needs the extension {extension!r}, which is not installed.")
+    def __init__(self, code: str, found: int, known: int) -> None:
+        super().__init__(code=code, found=found, known=known)
 
 
 class LibraryNotFound(OperatorError):
@@ -29,46 +66,6 @@ class LibraryNotFound(OperatorError):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"There is no library at {path}.")
-
-
-class LibraryTooNew(OperatorError):
-    """A library that a newer version of Truespan wrote."""
-
-    code = "library_too_new"
-    advice = "Update Truespan."
-
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(
-            f"The library has schema {found}; this version supports schemas up to {known}."
-        )
-
-
-class LibraryTooOld(OperatorError):
-    """A library from before the first release, which cannot be migrated."""
-
-    code = "library_too_old"
-    advice = "Create a new library, and ingest the sources again."
-
-    def __init__(self, found: int, oldest: int) -> None:
-        super().__init__(
-            f"The library has schema {found}; this version supports schemas from {oldest} on."
-        )
-
-
-class StoreOutdated(OperatorError):
-    """Tables in PostgreSQL from an earlier version."""
-
-    code = "store_outdated"
-    advice = "Run 'truespan prepare-store'."
-
-    def __init__(self, found: int, needed: int) -> None:
-        super().__init__(f"The store has schema {found}; this version needs schema {needed}.")
-
-
-class StoreUnsafe(OperatorError):
-    """A database that would not isolate worlds: its version, role or policies."""
-
-    code = "store_unsafe"
 
 
 class CopyDiffers(OperatorError):
@@ -136,24 +133,6 @@ class IndexNotOwned(OperatorError):
 
     def __init__(self) -> None:
         super().__init__("The collection on the index server belongs to another library.")
-
-
-class CredentialsMissing(OperatorError):
-    """A configured model without an enabled key."""
-
-    code = "credentials_missing"
-    advice = "Set a key in the environment or in a key file; see docs/providers.md."
-
-    def __init__(self, provider: str, model: str) -> None:
-        super().__init__(f"No enabled key for {provider} may use the model {model!r}.")
-
-
-class SigningKeyMissing(OperatorError):
-    """A library that cannot sign a receipt."""
-
-    code = "signing_key_missing"
-    text = "This library has no signing key."
-    advice = "Create one with 'truespan keys create'."
 
 
 class ModelDrifted(OperatorError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import ClassVar
 
-from truespan.errors.base import CallerError, TruespanError
+from truespan.errors.base import CallerError, ErrorCode
 
 MAX_WORLDS = 10
 """Maximum number of worlds that a message lists."""
@@ -16,14 +17,16 @@ class InvalidArgument(CallerError):
     """An argument with a wrong type, or a value out of range."""
 
     code = "invalid_argument"
-
-
-class BlankQuery(CallerError):
-    """A query without text."""
-
-    code = "blank_query"
-    text = "The query is empty."
-    advice = "Pass a question or some words."
+    codes: ClassVar = {
+        "blank_query": ErrorCode(
+            "A query without text.", "The query is empty.", "Pass a question or some words."
+        ),
+        "passage_ambiguous": ErrorCode(
+            "A passage that occurs more than once.",
+            "The document contains this passage {count} times.",
+            "Pass a longer passage.",
+        ),
+    }
 
 
 class QueryTooLong(InvalidArgument):
@@ -41,21 +44,76 @@ class QueryTooLong(InvalidArgument):
 class NotFound(CallerError):
     """Something absent, or hidden from this caller: the reply is the same."""
 
-    kind = ""
-    """Noun and place, such as "document in this world"."""
+    codes: ClassVar = {
+        "world_not_found": ErrorCode(
+            "A world that does not exist, or that the caller may not see.",
+            "There is no world {reference!r}.",
+            "'truespan status' lists the worlds; 'truespan init --world NAME' creates one.",
+        ),
+        "document_not_found": ErrorCode(
+            "A reference that matches no document.",
+            "There is no document {reference!r} in this world.",
+            "'truespan status --world NAME' lists its documents.",
+        ),
+        "chunk_not_found": ErrorCode(
+            "A chunk that the world does not have.",
+            "There is no chunk {reference!r} in this world.",
+        ),
+        "job_not_found": ErrorCode(
+            "A job that the world does not have.",
+            "There is no job {reference!r} in this world.",
+            "'truespan jobs show' lists the jobs.",
+        ),
+        "domain_not_found": ErrorCode(
+            "A domain that does not exist, or whose world the caller may not see.",
+            "There is no domain {reference!r}.",
+            "'truespan generations' lists the domains of a world.",
+        ),
+        "generation_not_found": ErrorCode(
+            "A generation that the world does not have.",
+            "This world has no generation {reference}.",
+            "'truespan generations' lists the generations.",
+        ),
+        "conversation_not_found": ErrorCode(
+            "A conversation that does not exist, or that the caller may not see.",
+            "There is no conversation {reference!r}.",
+            "Leave the id out to begin a new conversation.",
+        ),
+        "note_not_found": ErrorCode(
+            "A note that does not exist, or was written past the reader's position.",
+            "There is no note {reference!r}.",
+        ),
+        "image_not_found": ErrorCode(
+            "An image that does not exist, is of another world, or is not read yet.",
+            "There is no such image.",
+        ),
+        "token_not_found": ErrorCode(
+            "A token that does not exist.",
+            "There is no token with that id or name.",
+            "'truespan token list' lists the tokens.",
+        ),
+        "no_reading_position": ErrorCode(
+            "A book without a recorded reading position.",
+            "No reading position is recorded, so nothing is readable.",
+            "The owner records one with 'truespan reader set'.",
+        ),
+        "passage_not_found": ErrorCode(
+            "A passage that does not occur in the document.",
+            "This document does not contain that passage.",
+            "Pass a few more words, exactly as they appear in the text.",
+        ),
+        "route_not_found": ErrorCode(
+            "An endpoint that the server does not have.",
+            "There is no such endpoint.",
+            "/openapi.json lists all endpoints.",
+        ),
+    }
 
-    def __init__(self, reference: str = "") -> None:
-        thing, _, place = self.kind.partition(" in ")
-        where = f" in {place}" if place else ""
-        super().__init__(f"There is no {thing} {reference!r}{where}." if thing else None)
-
-
-class WorldNotFound(NotFound):
-    """A world that does not exist, or that the caller may not see."""
-
-    code = "world_not_found"
-    kind = "world"
-    advice = "'truespan status' lists the worlds; 'truespan init --world NAME' creates one."
+    def __init__(self, kind: str, reference: object = "") -> None:
+        """`kind` is the noun of the code, such as "world"; "position" is a reading position."""
+        code = "no_reading_position" if kind == "position" else f"{kind}_not_found"
+        super().__init__(code=code, reference=reference)
+        self.kind = kind
 
 
 class WorldNotNamed(InvalidArgument):
@@ -76,101 +134,6 @@ class WorldNotNamed(InvalidArgument):
         self.names = tuple(names)
 
 
-class DocumentNotFound(NotFound):
-    """A reference that matches no document."""
-
-    code = "document_not_found"
-    kind = "document in this world"
-    advice = "'truespan status --world NAME' lists its documents."
-
-
-class ChunkNotFound(NotFound):
-    """A chunk that the world does not have."""
-
-    code = "chunk_not_found"
-    kind = "chunk in this world"
-
-
-class JobNotFound(NotFound):
-    """A job that the world does not have."""
-
-    code = "job_not_found"
-    kind = "job in this world"
-    advice = "'truespan jobs show' lists the jobs."
-
-
-class DomainNotFound(NotFound):
-    """A domain that does not exist, or whose world the caller may not see."""
-
-    code = "domain_not_found"
-    kind = "domain"
-    advice = "'truespan generations' lists the domains of a world."
-
-
-class GenerationNotFound(NotFound):
-    """A generation that the world does not have."""
-
-    code = "generation_not_found"
-    advice = "'truespan generations' lists the generations."
-
-    def __init__(self, number: int) -> None:
-        TruespanError.__init__(self, f"This world has no generation {number}.")
-
-
-class ConversationNotFound(NotFound):
-    """A conversation that does not exist, or that the caller may not see."""
-
-    code = "conversation_not_found"
-    kind = "conversation"
-    advice = "Leave the id out to begin a new conversation."
-
-
-class NoteNotFound(NotFound):
-    """A note that does not exist, or was written past the reader's position."""
-
-    code = "note_not_found"
-    kind = "note"
-
-
-class ImageNotFound(NotFound):
-    """An image that does not exist, is of another world, or is not read yet."""
-
-    code = "image_not_found"
-    text = "There is no such image."
-
-
-class TokenNotFound(NotFound):
-    """A token that does not exist."""
-
-    code = "token_not_found"
-    text = "There is no token with that id or name."
-    advice = "'truespan token list' lists the tokens."
-
-
-class PositionNotFound(NotFound):
-    """A book without a recorded reading position."""
-
-    code = "no_reading_position"
-    text = "No reading position is recorded, so nothing is readable."
-    advice = "The owner records one with 'truespan reader set'."
-
-
-class PassageNotFound(NotFound):
-    """A passage that does not occur in the document."""
-
-    code = "passage_not_found"
-    text = "This document does not contain that passage."
-    advice = "Pass a few more words, exactly as they appear in the text."
-
-
-class RouteNotFound(NotFound):
-    """An endpoint that the server does not have."""
-
-    code = "route_not_found"
-    text = "There is no such endpoint."
-    advice = "/openapi.json lists all endpoints."
-
-
 class DocumentAmbiguous(CallerError):
     """A name of several documents; `matches` has what to write instead."""
 
@@ -185,16 +148,6 @@ class DocumentAmbiguous(CallerError):
         super().__init__(f"{len(self.matches)} documents match {reference!r}: {', '.join(listed)}.")
 
 
-class PassageAmbiguous(CallerError):
-    """A passage that occurs more than once."""
-
-    code = "passage_ambiguous"
-    advice = "Pass a longer passage."
-
-    def __init__(self, count: int) -> None:
-        super().__init__(f"The document contains this passage {count} times.")
-
-
 class ScopeViolation(CallerError):
     """A query whose results are unrelated to the selected text."""
 
@@ -207,82 +160,74 @@ class NotAllowed(CallerError):
     """A request beyond the rights of the caller."""
 
     code = "not_allowed"
-
     advice = "Use a token with that permission; the owner creates tokens."
+    codes: ClassVar = {
+        "conversations_off": ErrorCode(
+            "Conversations, where the operator turned them off.",
+            "Conversations are turned off.",
+            "Ask without a conversation; the operator allows them with 'conversations = true'.",
+        ),
+        "unauthorized": ErrorCode(
+            "A missing, unknown, wrong, expired or revoked token; the reply is the same.",
+            "This needs a valid token.",
+            "Send it as 'Authorization: Bearer TOKEN'; the owner creates tokens.",
+        ),
+        "host_refused": ErrorCode(
+            "A Host header that is not a name of this server.",
+            "This server does not answer under that host name.",
+            "Use its address, or add the name to http_hosts in the server's settings.",
+        ),
+        "origin_refused": ErrorCode(
+            "A request from a page of another origin.",
+            "Pages of that origin may not call this server.",
+            "Add the origin to http_origins in the server's settings.",
+        ),
+    }
 
     def __init__(self, verb: str) -> None:
         super().__init__(f"This caller may not {verb}.")
 
 
-class ConversationsOff(CallerError):
-    """Conversations, where the operator turned them off."""
+class Conflict(CallerError):
+    """A request that the present state of the library does not permit."""
 
-    code = "conversations_off"
-    text = "Conversations are turned off."
-    advice = "Ask without a conversation; the operator allows them with 'conversations = true'."
-
-
-class Unauthorized(CallerError):
-    """A missing, unknown, wrong, expired or revoked token; the reply is the same."""
-
-    code = "unauthorized"
-    text = "This needs a valid token."
-    advice = "Send it as 'Authorization: Bearer TOKEN'; the owner creates tokens."
-
-
-class WorldExists(CallerError):
-    """The name of a world that exists already."""
-
-    code = "world_exists"
-    advice = "Choose another name."
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"A world named {name!r} already exists.")
-
-
-class WorldBusy(CallerError):
-    """A world that cannot be deleted while one of its jobs is running."""
-
-    code = "world_busy"
-    advice = "Wait for the job, or stop it with 'truespan jobs cancel'."
-
-    def __init__(self, world: str, job: str) -> None:
-        super().__init__(f"The job {job} of world {world!r} is running.")
-
-
-class JobNotResumable(CallerError):
-    """A job that is running or done."""
-
-    code = "job_not_resumable"
-
-    def __init__(self, reference: str, state: str) -> None:
-        super().__init__(f"The job {reference!r} is {state}, so there is nothing to resume.")
-
-
-class GenerationInUse(CallerError):
-    """A generation that cannot be removed while an alias names it."""
-
-    code = "generation_in_use"
-    advice = "Move the alias to another generation first."
-
-    def __init__(self, number: int, names: str) -> None:
-        super().__init__(f"Generation {number} is in use by {names}.")
-
-
-class GenerationIncomplete(CallerError):
-    """A generation without some documents or vectors, which cannot be put into use."""
-
-    code = "generation_incomplete"
-
-    def __init__(self, number: int, missing: int, pending: int) -> None:
-        counts = {"document": missing, "vector": pending}
-        lacking = " and ".join(
-            f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count
-        )
-        super().__init__(
-            f"Generation {number} lacks {lacking}.",
-            advice=f"'truespan reindex --generation {number}' completes it.",
-        )
+    codes: ClassVar = {
+        "world_exists": ErrorCode(
+            "The name of a world that exists already.",
+            "A world named {name!r} already exists.",
+            "Choose another name.",
+        ),
+        "world_busy": ErrorCode(
+            "A world that cannot be deleted while one of its jobs is running.",
+            "The job {job} of world {world!r} is running.",
+            "Wait for the job, or stop it with 'truespan jobs cancel'.",
+        ),
+        "job_not_resumable": ErrorCode(
+            "A job that is running or done.",
+            "The job {job!r} is {state}, so there is nothing to resume.",
+        ),
+        "generation_in_use": ErrorCode(
+            "A generation that cannot be removed while an alias names it.",
+            "Generation {number} is in use by {names}.",
+            "Move the alias to another generation first.",
+        ),
+        "generation_incomplete": ErrorCode(
+            "A generation without some documents or vectors, which cannot be put into use.",
+            "Generation {number} lacks {lacking}.",
+            "'truespan reindex --generation {number}' completes it.",
+        ),
+        "idempotency_key_reused": ErrorCode(
+            "An idempotency key that was used for a different request.",
+            "This idempotency key was used for another request.",
+            "Create a new key for each new request.",
+        ),
+        "idempotency_key_busy": ErrorCode(
+            "An idempotency key whose first request is still running.",
+            "The first request with this idempotency key is still running.",
+            "Try again in a moment.",
+            retryable=True,
+        ),
+    }
 
 
 class PromotionRefused(CallerError):
@@ -300,28 +245,25 @@ class PromotionRefused(CallerError):
         self.report = report
 
 
-class _InvalidLines(CallerError):
-    """Invalid lines of a file; `lines` has their numbers and reasons."""
+class LinesInvalid(CallerError):
+    """A manifest or golden queries with wrong lines; `lines` has their numbers and reasons."""
 
-    def __init__(self, name: str, lines: list[tuple[int, str]]) -> None:
+    codes: ClassVar = {
+        "manifest_invalid": ErrorCode(
+            "A manifest with wrong lines; `lines` has their numbers and reasons.",
+            advice="Nothing of the manifest was ingested.",
+        ),
+        "golden_invalid": ErrorCode(
+            "Wrong golden queries; `lines` has their numbers and reasons.",
+            advice="No query was used.",
+        ),
+    }
+
+    def __init__(self, code: str, name: str, lines: list[tuple[int, str]]) -> None:
         listed = "; ".join(f"line {number}: {reason}" for number, reason in lines[:10])
         more = f"; and {len(lines) - 10} more" if len(lines) > 10 else ""
-        super().__init__(f"{name}: {listed}{more}.")
+        super().__init__(f"{name}: {listed}{more}.", code=code)
         self.lines = lines
-
-
-class ManifestInvalid(_InvalidLines):
-    """A manifest with wrong lines; `lines` has their numbers and reasons."""
-
-    code = "manifest_invalid"
-    advice = "Nothing of the manifest was ingested."
-
-
-class GoldenInvalid(_InvalidLines):
-    """Wrong golden queries; `lines` has their numbers and reasons."""
-
-    code = "golden_invalid"
-    advice = "No query was used."
 
 
 class BackupInvalid(CallerError):
@@ -345,57 +287,24 @@ class ReceiptInvalid(CallerError):
 # Errors of requests over HTTP
 
 
-class MethodNotAllowed(CallerError):
-    """A method that the address does not take; `allowed` has those it takes."""
+class RequestRefused(CallerError):
+    """A request over HTTP that the server does not read."""
 
-    code = "method_not_allowed"
-
-    def __init__(self, allowed: Iterable[str]) -> None:
-        self.allowed = tuple(sorted(allowed))
-        super().__init__(
-            "This endpoint does not accept that method.", advice=f"Use {', '.join(self.allowed)}."
-        )
-
-
-class MediaTypeUnsupported(CallerError):
-    """An unsupported Content-Type."""
-
-    code = "media_type_unsupported"
-
-    def __init__(self, wanted: str) -> None:
-        super().__init__("Unsupported Content-Type.", advice=f"Send {wanted}.")
-
-
-class RequestTooLarge(CallerError):
-    """A body, upload or query string above its limit."""
-
-    code = "request_too_large"
-    advice = "Send less at once."
-
-    def __init__(self, limit: int, part: str = "body", *, setting: str = "") -> None:
-        """`setting` is the name of the setting with the limit, if there is one."""
-        raised = f"Send less at once, or raise {setting} in the server's settings."
-        super().__init__(
-            f"The {part} of the request has more than {limit} bytes.",
-            advice=raised if setting else None,
-        )
-        self.limit = limit
-
-
-class HostRefused(CallerError):
-    """A Host header that is not a name of this server."""
-
-    code = "host_refused"
-    text = "This server does not answer under that host name."
-    advice = "Use its address, or add the name to http_hosts in the server's settings."
-
-
-class OriginRefused(CallerError):
-    """A request from a page of another origin."""
-
-    code = "origin_refused"
-    text = "Pages of that origin may not call this server."
-    advice = "Add the origin to http_origins in the server's settings."
+    codes: ClassVar = {
+        "method_not_allowed": ErrorCode(
+            "A method that the address does not take.",
+            "This endpoint does not accept that method.",
+            "Use {allowed}.",
+        ),
+        "media_type_unsupported": ErrorCode(
+            "An unsupported Content-Type.", "Unsupported Content-Type.", "Send {wanted}."
+        ),
+        "request_too_large": ErrorCode(
+            "A body, upload or query string above its limit.",
+            "The {part} of the request has more than {limit} bytes.",
+            "Send less at once.",
+        ),
+    }
 
 
 class TooManyRequests(CallerError):
@@ -408,23 +317,5 @@ class TooManyRequests(CallerError):
         super().__init__(
             "This caller exceeded its request rate.",
             advice=f"Wait {retry_after:.0f} s, and send requests more slowly.",
+            retry_after=retry_after,
         )
-        self.retry_after = retry_after
-
-
-class KeyReused(CallerError):
-    """An idempotency key that was used for a different request."""
-
-    code = "idempotency_key_reused"
-    text = "This idempotency key was used for another request."
-    advice = "Create a new key for each new request."
-
-
-class KeyBusy(CallerError):
-    """An idempotency key whose first request is still running."""
-
-    code = "idempotency_key_busy"
-    retryable = True
-    retry_after = 1.0
-    text = "The first request with this idempotency key is still running."
-    advice = "Try again in a moment."

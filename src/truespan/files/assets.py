@@ -23,7 +23,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from truespan.core.disk import create_file, replace_file, require_space
-from truespan.errors import AssetsTaken, InvalidConfiguration, StorageFull, resource_error
+from truespan.errors import InvalidConfiguration, SourceRefused, StorageFull, resource_error
 from truespan.types.chunk import image_name
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files
@@ -194,7 +194,9 @@ class AssetFolder:
 
     def _home(self, doc_id: str) -> Path:
         if not _PLAIN.fullmatch(doc_id) or ".." in doc_id:
-            raise AssetsTaken(doc_id, advice="Use a doc_id of letters, digits, '-' and '_'.")
+            raise SourceRefused(
+                "assets_taken", doc_id, advice="Use a doc_id of letters, digits, '-' and '_'."
+            )
         return self._folder / doc_id
 
     def _claim(self, world: WorldId, home: Path) -> None:
@@ -210,7 +212,7 @@ class AssetFolder:
                 if not home.exists():
                     raise
         if not self._is_own(world, home):
-            raise AssetsTaken(home.name)
+            raise SourceRefused("assets_taken", home.name)
 
     def _is_own(self, world: WorldId, home: Path) -> bool:
         return self._read_owner(home)[:1] == [world]

@@ -458,7 +458,7 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
         errors.CopyDiffers,
         errors.StoreDamaged,
         errors.InvalidArgument,
-        errors.WorldNotFound,
+        errors.NotFound,
         UnicodeDecodeError,
     ):
         raise errors.BackupInvalid(

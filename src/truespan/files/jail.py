@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
+from truespan.errors import SourceRefused, resource_error
 from truespan.ingest.manifest import SIDECAR_ENDINGS, PathPattern, path_fault, split_path
 from truespan.types.ids import slug
 from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path, short_path
@@ -88,7 +88,7 @@ def walk(folder: str, pattern: PathPattern) -> Iterator[tuple[os.DirEntry[str], 
     not entered.
 
     Raises:
-        SourceUnreadable: a folder cannot be listed, so files may be missing.
+        SourceRefused: a folder cannot be listed, so files may be missing.
     """
     # A stack instead of recursion: folders may be nested deeper than Python can call.
     opened = [(pattern.begin(), *_list_with_sidecars(folder))]
@@ -116,7 +116,9 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        refusal = SourceUnreadable(short_path(folder), advice="Check that it may be read.")
+        refusal = SourceRefused(
+            "source_unreadable", short_path(folder), advice="Check that it may be read."
+        )
         raise resource_error(error) or refusal from None
 
 
@@ -170,19 +172,19 @@ class Jail(Struct, frozen=True):
 
     @classmethod
     def around(cls, folder: str) -> Jail:
-        """Return the jail of a folder; raises SourceMissing if the folder does not exist."""
+        """Return the jail of a folder; raises SourceRefused if the folder does not exist."""
         with suppress(OSError, ValueError):
             root = os.path.realpath(folder, strict=True)
             if os.path.isdir(root):
                 return cls(root)
-        raise SourceMissing(display_path(folder), advice="Check the path.")
+        raise SourceRefused("source_missing", display_path(folder), advice="Check the path.")
 
     def look(self, path: str) -> JailedPath | None:
         """Return the file or folder at a relative path; None if there is none.
 
         Raises:
             PathRefused: the path leads outside, or is neither file nor folder.
-            SourceUnreadable: the path cannot be examined.
+            SourceRefused: the path cannot be examined.
         """
         if fault := path_fault(path):
             raise PathRefused(fault)
@@ -204,7 +206,7 @@ class Jail(Struct, frozen=True):
             if error.errno in _NOT_THERE:
                 return None
             shown = display_path(os.path.relpath(real, self.root))
-            refusal = SourceUnreadable(shown, advice="Check that it may be read.")
+            refusal = SourceRefused("source_unreadable", shown, advice="Check that it may be read.")
             raise resource_error(error) or refusal from None
         if stat.S_ISLNK(status.st_mode):
             # The links form a circle.
@@ -218,9 +220,9 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
     """Return the bytes of a regular file; with `jailed`, without following any link.
 
     Raises:
-        SourceMissing: the file does not exist.
-        SourceTooLarge: the file has more than `max_bytes`.
-        SourceUnreadable: the file cannot be opened, is not a regular file, or became a link.
+        SourceRefused: the file does not exist.
+        SourceRefused: the file has more than `max_bytes`.
+        SourceRefused: the file cannot be opened, is not a regular file, or became a link.
     """
     return _with_file(
         path, name, lambda opened, size: _read(opened, size, name, max_bytes), jailed=jailed
@@ -251,11 +253,13 @@ def _with_file(path: str, name: str, use: Callable[[int, int], T], *, jailed: bo
         finally:
             os.close(opened)
     except (FileNotFoundError, NotADirectoryError):
-        raise SourceMissing(name) from None
+        raise SourceRefused("source_missing", name) from None
     except _NotPlain:
-        raise SourceUnreadable(name, advice="It is a link or not a regular file.") from None
+        raise SourceRefused(
+            "source_unreadable", name, advice="It is a link or not a regular file."
+        ) from None
     except (OSError, ValueError) as error:
-        refusal = SourceUnreadable(name, advice="Check that it may be read.")
+        refusal = SourceRefused("source_unreadable", name, advice="Check that it may be read.")
         raise resource_error(error) or refusal from None
 
 
@@ -293,9 +297,9 @@ def _read(opened: int, size: int, name: str, max_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def _too_large(name: str, max_bytes: int) -> SourceTooLarge:
+def _too_large(name: str, max_bytes: int) -> SourceRefused:
     most = f"At most {max_bytes >> 20} MiB are read."
-    return SourceTooLarge(name, advice=f"{most} Split it into smaller files.")
+    return SourceRefused("source_too_large", name, advice=f"{most} Split it into smaller files.")
 
 
 def _open(

@@ -82,7 +82,7 @@ class _ManifestSearch:
         self.manifest = os.path.join(self.jail.root, name)
 
     def expand(self, entries: Sequence[Entry]) -> FoundSources:
-        """Return the sources of all lines; raises ManifestInvalid with every line that is wrong."""
+        """Return the sources of all lines; raises LinesInvalid with every line that is wrong."""
         for entry in entries:
             self._add(entry)
         # Two files must not have the same id, nor ids that differ only in case.
@@ -94,8 +94,8 @@ class _ManifestSearch:
                 fault = f"doc_id {doc_id} belongs to another file in line {line}"
                 self.bad.append((claim.entry.line, fault))
         if self.bad:
-            raise errors.ManifestInvalid(
-                display_path(os.path.basename(self.manifest)), sorted(self.bad)
+            raise errors.LinesInvalid(
+                "manifest_invalid", display_path(os.path.basename(self.manifest)), sorted(self.bad)
             )
         by_line = sorted(
             self.claims.values(), key=lambda claim: (claim.entry.line, claim.source.path)
@@ -222,7 +222,7 @@ class FileSources:
                 refused if named, and skipped in folders.
 
         Raises:
-            SourceOutside: a path leads out of `within`.
+            SourceRefused: a path leads out of `within`.
         """
         is_supported = _with_ocr(self._is_supported, declared)
         search = _PathSearch(is_supported, self._may_hold_members, declared, within)
@@ -268,8 +268,8 @@ class FileSources:
         """Return the file at the recorded path of a document, or the file that contains it.
 
         Raises:
-            SourceMissing: there is no such file.
-            SourceUnreadable: its name has bytes that are not UTF-8, which are not recorded.
+            SourceRefused: there is no such file.
+            SourceRefused: its name has bytes that are not UTF-8, which are not recorded.
         """
         if os.path.lexists(path):
             return make_source(path, 0, UNDECLARED, root=os.path.dirname(path), confined=True)
@@ -278,7 +278,11 @@ class FileSources:
             root, member = os.path.dirname(holder), path[len(holder) + 1 :]
             return make_source(holder, 0, UNDECLARED, root=root, confined=True, member=member)
         name = display_path(os.path.basename(path))
-        raise errors.SourceUnreadable(name) if self.exists(path) else errors.SourceMissing(name)
+        raise (
+            errors.SourceRefused("source_unreadable", name)
+            if self.exists(path)
+            else errors.SourceRefused("source_missing", name)
+        )
 
     def digest(self, source: Source) -> str:
         """Return the SHA-256 of a file, without following links; raises SourceRefused."""
@@ -297,7 +301,11 @@ class FileSources:
             return None
         names = [f"{source.name}{ending}" for ending in endings]
         if len(names) > 1:
-            raise errors.SidecarInvalid(names[0], f"there is {names[1]} too; keep only one of them")
+            raise errors.SourceRefused(
+                "sidecar_invalid",
+                names[0],
+                reason=f"there is {names[1]} too; keep only one of them",
+            )
         content = read_file(
             f"{source.path}{endings[0]}",
             names[0],
@@ -368,7 +376,7 @@ class _PathSearch(Struct):
         if first is not None:
             real = self._resolve(os.path.join(*parts[:first]) if first else os.curdir)
         if first is None or real is None or not os.path.isdir(real):
-            raise errors.SourceMissing(self._show(path), advice="Check the path.")
+            raise errors.SourceRefused("source_missing", self._show(path), advice="Check the path.")
         if not self._add_folder(real, parts[first:]):
             self.unmatched.append(self._show(path))
 
@@ -379,14 +387,14 @@ class _PathSearch(Struct):
         return display_path(path)
 
     def _resolve(self, path: str) -> str | None:
-        """Return a path without links; None if nothing exists there. Raises SourceOutside."""
+        """Return a path without links; None if nothing exists there. Raises SourceRefused."""
         if self.jails is None:
             return _resolve(path)
         for jail in self.jails:
             with suppress(PathRefused):
                 found = jail.admit(path)
                 return None if found is None else found.path
-        raise errors.SourceOutside(self._show(path))
+        raise errors.SourceRefused("source_outside", self._show(path))
 
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
         added = skipped = 0
@@ -399,8 +407,11 @@ class _PathSearch(Struct):
             try:
                 if self.is_supported(entry.name, last) and entry.is_file():
                     file = entry.path if self.jails is None else self._resolve(entry.path)
-            except (OSError, errors.SourceOutside):
+            except OSError:
                 # There may be a circle of links.
+                file = None
+            except errors.SourceRefused as refused:
+                refused.raise_unless("source_outside")
                 file = None
             if file is not None and not _is_manifest(file, jailed=self.jails is not None):
                 # The target of a link has its sidecar elsewhere.

@@ -71,10 +71,10 @@ class UploadFolder:
             _unlock(lock, home)
 
     def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
-        """Return the sources of a batch, unread; raises SourceMissing if the batch was removed."""
+        """Return the sources of a batch, unread; raises SourceRefused if the batch was removed."""
         files = _read_list(self._home(world, batch))
         if not files:
-            raise errors.SourceMissing("upload", advice="Upload it again.")
+            raise errors.SourceRefused("source_missing", "upload", advice="Upload it again.")
         return FoundSources(
             tuple(
                 Source(
@@ -182,7 +182,8 @@ class UploadFolder:
                 size += len(piece)
                 if size > self._max_bytes:
                     limit = self._max_bytes >> 20
-                    raise errors.SourceTooLarge(
+                    raise errors.SourceRefused(
+                        "source_too_large",
                         upload.name,
                         advice=f"At most {limit} MiB are accepted; the setting is source_max_mib.",
                     )
@@ -209,7 +210,9 @@ def _open_content(upload: Upload) -> Iterator[BinaryIO]:
         try:
             file = open(upload.content, "rb")  # noqa: SIM115 -- closed below
         except OSError as error:
-            raise errors.resource_error(error) or errors.SourceUnreadable(upload.name) from None
+            raise errors.resource_error(error) or errors.SourceRefused(
+                "source_unreadable", upload.name
+            ) from None
         with file:
             yield file
     else:
@@ -220,7 +223,9 @@ def _read(content: BinaryIO, name: str) -> bytes:
     try:
         return content.read(_PIECE)
     except (OSError, ValueError) as error:
-        raise errors.resource_error(error) or errors.SourceUnreadable(name) from None
+        raise errors.resource_error(error) or errors.SourceRefused(
+            "source_unreadable", name
+        ) from None
 
 
 def _read_list(home: Path) -> list[_StoredFile]:
@@ -240,5 +245,5 @@ def _folders(folder: Path) -> list[Path]:
 def _check_name(name: str) -> str:
     """Return a name that this class made; any other could be a path and is refused."""
     if not name or not all(char.isalnum() or char == "-" for char in name):
-        raise errors.SourceMissing("upload")
+        raise errors.SourceRefused("source_missing", "upload")
     return name

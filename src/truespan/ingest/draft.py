@@ -11,7 +11,7 @@ from hashlib import sha256
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from truespan.errors import InvalidArgument, SourceEmpty
+from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.canonical import assemble, order_blocks
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit
@@ -94,7 +94,7 @@ class Preparation(Struct, frozen=True):
         return self.sanitizer is not None and self.sanitizer.mode == "on"
 
     def require_sanitizer(self) -> None:
-        """Raise ExtensionMissing if the sanitizer is configured and not installed."""
+        """Raise InvalidConfiguration if the sanitizer is configured and not installed."""
         # Every member of a missing one raises.
         _ = self.redacts
 
@@ -213,7 +213,7 @@ def make_draft(
         language = language or DEFAULT_LANGUAGE
         sentences = parser.split(source.name, canonical, language)
         if not sentences:
-            raise SourceEmpty(source.name)
+            raise SourceRefused("source_empty", source.name)
         measured = MeasuredText(canonical, sentences, counter.measure(canonical.text))
     own_chunking = preparation.chunking_for(declared)
     with trace.stage(Stage.CHUNKS):
@@ -278,13 +278,13 @@ def make_text(
 def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
     """Return the parsed source; without text, with the alternative texts of its pictures.
 
-    Raises SourceEmpty if there is no text.
+    Raises SourceRefused if there is no text.
     """
     if any(clean(block.text).strip() for block in loaded.blocks):
         return loaded
     loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
     if not flags.chunks or not any(block.text for block in loaded.blocks):
-        raise SourceEmpty(name)
+        raise SourceRefused("source_empty", name)
     return loaded
 
 

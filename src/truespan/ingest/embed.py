@@ -388,7 +388,9 @@ class _BatchEmbedder(Struct, frozen=True):
         texts, profile = [text for _, text in batch], self.profile
         try:
             vectors, states = self._embed(texts, spread=int(batch[0][0][:4], 16))
-        except (errors.BatchTooLarge, errors.TextTooLong, TimedOut) as refusal:
+        except (errors.ProviderRefused, TimedOut) as refusal:
+            if isinstance(refusal, errors.ProviderRefused):
+                refusal.raise_unless("provider_batch_too_large", "provider_text_too_long")
             if len(batch) > 1:
                 if isinstance(refusal, TimedOut):
                     self.in_time.append((len(batch) + 1) // 2)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
+from truespan.errors import IndexUnavailable, NotFound, ProfileMismatch, StoreDamaged
 from truespan.ingest.chunking import MeasuredText
 from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts, learn_profile
@@ -394,7 +394,7 @@ class ReindexReport(Struct):
 
 
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
-    """Index every document in one generation; raises GenerationNotFound if it is removed."""
+    """Index every document in one generation; raises NotFound if it is removed."""
     return _GenerationBuild(deps, scope, log or RunLog()).run()
 
 
@@ -461,7 +461,7 @@ class _GenerationBuild:
         if all(record.generation.number != number for record in records):
             self._deps.index.drop(self._scope)
             self._deps.index.flush(self._scope)
-            raise GenerationNotFound(number)
+            raise NotFound("generation", number)
 
     def _fail(self, ref: RevisionRef, code: str, message: str) -> None:
         if ref not in self._done:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_fields, check_label, check_type
 from truespan.core.graphemes import shorten
 from truespan.core.strict_json import JsonError, parse_json_object
-from truespan.errors import ManifestInvalid, SidecarInvalid
+from truespan.errors import LinesInvalid, SourceRefused
 from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry, is_page
 
 ANY_DEPTH = "**"
@@ -182,7 +182,7 @@ _BLANK = b" \t\r"
 
 
 def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tuple[Entry, ...]:
-    """Return the entries of a manifest, whose lines may name `profiles`; raises ManifestInvalid."""
+    """Return the entries of a manifest, whose lines may name `profiles`; raises LinesInvalid."""
     checks: dict[str, Callable[[Any], Any]] = {
         **{field: FIELD_CHECKS[name] for field, name in _DECLARED_FIELDS.items()},
         "path": _check_path,
@@ -219,7 +219,7 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
         declared = {_DECLARED_FIELDS[field]: value for field, value in checked.items()}
         entries.append(Entry(number, url or path, doc_id, DocumentOptions(**declared)))
     if bad:
-        raise ManifestInvalid(name, bad)
+        raise LinesInvalid("manifest_invalid", name, bad)
     return tuple(entries)
 
 
@@ -231,7 +231,7 @@ def first_entry(head: bytes) -> Entry | None:
         # Any profile is accepted.
         profile = _parse_line(line).get("profile")
         return parse_manifest("", line, profiles=[str(profile)])[0]
-    except (FieldError, ManifestInvalid):
+    except (FieldError, LinesInvalid):
         return None
 
 
@@ -267,13 +267,13 @@ _SIDECAR = {name: FIELD_CHECKS[name] for name in _DESCRIBED}
 
 
 def parse_sidecar(name: str, content: bytes) -> DocumentOptions:
-    """Return the options in a sidecar; raises SidecarInvalid, with the line or the fields."""
+    """Return the options in a sidecar; raises SourceRefused, with the line or the fields."""
     fields = _read_sidecar(name, content.removeprefix(_BYTE_ORDER_MARK))
     faults = [_explain_unknown(field) for field in fields if field not in _SIDECAR]
     known = {field: value for field, value in fields.items() if field in _SIDECAR}
     checked, wrong = check_fields(known, _SIDECAR)
     if faults := faults + wrong:
-        raise SidecarInvalid(name, "; ".join(faults))
+        raise SourceRefused("sidecar_invalid", name, reason="; ".join(faults))
     return DocumentOptions(**checked)
 
 
@@ -283,15 +283,19 @@ def _read_sidecar(name: str, content: bytes) -> dict[str, Any]:
             return parse_json_object(content)
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise SidecarInvalid(name, "not UTF-8") from None
+        raise SourceRefused("sidecar_invalid", name, reason="not UTF-8") from None
     except JsonError as error:
-        raise SidecarInvalid(name, str(error)) from None
+        raise SourceRefused("sidecar_invalid", name, reason=str(error)) from None
     except tomllib.TOMLDecodeError as error:
         reason = f"{error}"
-        raise SidecarInvalid(name, f"not TOML: {reason[:1].lower()}{reason[1:]}") from None
+        raise SourceRefused(
+            "sidecar_invalid", name, reason=f"not TOML: {reason[:1].lower()}{reason[1:]}"
+        ) from None
     # Python's parser calls itself for each level, and converts numbers of any length.
     except (RecursionError, ValueError):
-        raise SidecarInvalid(name, "not TOML: nested too deep, or a number too long") from None
+        raise SourceRefused(
+            "sidecar_invalid", name, reason="not TOML: nested too deep, or a number too long"
+        ) from None
 
 
 def _explain_unknown(field: str) -> str:

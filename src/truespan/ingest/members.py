@@ -47,7 +47,9 @@ def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> Document
     try:
         return source.declared.over(parse_sidecar(*sidecar))
     except FieldError as error:
-        raise errors.SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
+        raise errors.SourceRefused(
+            "sidecar_invalid", sidecar[0], reason=f"metadata {error}, with those declared"
+        ) from None
 
 
 def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
@@ -64,14 +66,13 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
             continue
         try:
             members, skipped = _open(deps, source)
-        except errors.SidecarInvalid:
-            # Reading the source raises the same error.
-            sources.append(source)
-            continue
         except errors.SourceRefused as refused:
-            advice = refused.advice if refused.advice != type(refused).advice else None
+            if refused.code == "sidecar_invalid":
+                # Reading the source raises the same error.
+                sources.append(source)
+                continue
             name = source.member.rpartition("/")[2] or source.name
-            refusal = Refusal(type(refused).__name__, advice)
+            refusal = Refusal(refused.code, refused.own_advice)
             sources.append(replace(source, name=name, refusal=refusal))
             continue
         sources.extend(members)
@@ -90,7 +91,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     if declared.fields is None and holds_records(source.name):
         if source.member:
             advice = "It is a record: ingest its file, with the fields that make it a document."
-            raise errors.SourceMissing(source.name, advice=advice)
+            raise errors.SourceRefused("source_missing", source.name, advice=advice)
         return [source], 0
     found = deps.parser.members(source.name, deps.read(source), declared)
     names = [member.name for member in found.members if member.name]
@@ -101,7 +102,9 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
         if source.member in ("", member.name)
     ]
     if source.member and not members:
-        raise errors.SourceMissing(source.name, advice="The file has no such member.")
+        raise errors.SourceRefused(
+            "source_missing", source.name, advice="The file has no such member."
+        )
     if not found.members:
         return [source], 0
     return members, found.unsupported
@@ -127,7 +130,7 @@ def _make_source(
     first = {name: value for name in _STATED_FIRST if (value := getattr(own, name)) is not None}
     if faults and refusal is None:
         where = f"In line {member.line} the" if member.line else "The"
-        refusal = Refusal(errors.RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
+        refusal = Refusal("record_invalid", f"{where} {'; the '.join(faults)}.")
     if not member.name:
         # The file itself: declared values take precedence over stated ones.
         return replace(source, declared=joined, refusal=refusal)
@@ -165,7 +168,7 @@ class MemberReader:
     def read(self, source: Source) -> ReadSource:
         """Read a source; raises SourceRefused."""
         if source.refusal is not None:
-            raise errors.source_refusal(source.refusal.kind, source.name, source.refusal.advice)
+            raise errors.source_refusal(source.refusal.code, source.name, source.refusal.advice)
         if not source.member:
             read = self._deps.read if source.upload else self._read_file
             return ReadSource(source.name, read(source))
@@ -179,9 +182,9 @@ class MemberReader:
             member = self._members.pop(source.member, None)
             opened.missing += member is None
         if member is None:
-            raise errors.SourceMissing(source.name)
+            raise errors.SourceRefused("source_missing", source.name)
         if member.refusal is not None:
-            raise errors.source_refusal(member.refusal.kind, source.name, member.refusal.advice)
+            raise errors.source_refusal(member.refusal.code, source.name, member.refusal.advice)
         fields = source.declared.fields
         # A record with an id is identified by it, wherever it is in its file.
         line = member.line if fields is not None and fields.id is None else 0

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.core.garbage import collecting_less
-from truespan.errors import AssetsTaken, Interrupted, SourceCopied, SourceRefused, TruespanError
+from truespan.errors import Interrupted, SourceRefused, TruespanError
 from truespan.ingest.draft import DEFAULT_VERSION
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
@@ -282,8 +282,9 @@ class _Run:
             token = assets_token(draft.source_hash, draft.recipe)
             try:
                 self._deps.assets.stage_images(self._scope.world, draft.doc_id, token, draft.images)
-            except AssetsTaken as error:
-                raise AssetsTaken(draft.name, advice=error.advice) from None
+            except SourceRefused as error:
+                error.raise_unless("assets_taken")
+                raise SourceRefused(error.code, draft.name, advice=error.advice) from None
         group.drafts.append(replace(draft, images=()))
         group.chunks += len(draft.chunks)
         group.tokens += sum(chunk.tokens for chunk in draft.chunks)
@@ -304,9 +305,7 @@ class _Run:
     def _report_linked(self, source: Source, original: str | None) -> None:
         """Count a source that needs no document, because another one has its content."""
         state, reason = DocumentState.UNCHANGED, f"Same content as {original}."
-        self._log.document(
-            JobDocument(source.doc_id, source.name, state, SourceCopied.code, reason)
-        )
+        self._log.document(JobDocument(source.doc_id, source.name, state, "source_copied", reason))
         self.report.unchanged += 1
         self._finish_source(source)
 
@@ -536,7 +535,7 @@ class _Run:
         if (more := len(self._copies) - MAX_NAMED_COPIES) > 0:
             copies.append(f"{more} more have the same content as others.")
         for line in copies:
-            self._warn(line, SourceCopied.code)
+            self._warn(line, "source_copied")
 
     def _finish_source(self, source: Source) -> None:
         """Count a source that needs no further work."""

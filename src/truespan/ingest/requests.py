@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from truespan.errors import InvalidArgument, SourceMissing, SourceRefused
+from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
 from truespan.ingest.pipeline import ingest_sources, remove_documents, with_unique_paths
@@ -112,7 +112,7 @@ def find_sources(
     deps.preparation.require_sanitizer()
     if request.uploads is not None:
         if deps.uploads is None:
-            raise SourceMissing("upload")
+            raise SourceRefused("source_missing", "upload")
         found = expand(deps.uploads.find(scope.world, request.uploads, declared))
         return _require_single(declared, found)
     if request.manifest is not None:
@@ -225,7 +225,7 @@ def _take_gone_pages(
 ) -> list[Document]:
     """Return the documents of pages that no longer exist, and drop their failures."""
     pages = {source.doc_id for source in sources if source.is_page}
-    failed = {each.doc_id for each in report.failures if each.code == SourceMissing.code}
+    failed = {each.doc_id for each in report.failures if each.code == "source_missing"}
     gone = deps.store.documents(scope, named=pages & failed) if pages & failed else []
     removed = {document.doc_id for document in gone}
     report.failures = [each for each in report.failures if each.doc_id not in removed]

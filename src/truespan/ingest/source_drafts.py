@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from truespan.errors import AudienceMissing, SourceCopied, SourceRefused
+from truespan.errors import SourceRefused
 from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.report import IngestDeps
@@ -211,7 +211,7 @@ class DraftMaker:
         Even a manifest line without an audience must not show a document to more callers.
 
         Raises:
-            AudienceMissing: there is none, and the world or the settings require one.
+            SourceRefused: there is none, and the world or the settings require one.
         """
         if stated is not None:
             return stated
@@ -222,7 +222,7 @@ class DraftMaker:
             return known.audience
         default = self._default_audience
         if default is None or (self._preparation.require_audience and default == (EVERYONE,)):
-            raise AudienceMissing(source.name)
+            raise SourceRefused("audience_missing", source.name)
         return default
 
     def _audience_by_rule(self, source: Source, known: Document | None) -> Audience | None:
@@ -261,11 +261,13 @@ class DraftMaker:
     def _find_original(self, source: Source, content: Content) -> str | None:
         """Return the path of a document with the same content, or None.
 
-        Raises SourceCopied if copies are refused.
+        Raises SourceRefused if copies are refused.
         """
         original = self._copies.find(content.digest, source.declared.audience or ())
         if original is not None and self._copies_of(source) is Copies.REFUSE:
-            raise SourceCopied(source.name, original)
+            raise SourceRefused(
+                "source_copied", source.name, reason=f"has the same content as {original}"
+            )
         return original
 
     def _prepare(self, declared: DocumentOptions, content: Content) -> tuple[ParseOptions, str]:

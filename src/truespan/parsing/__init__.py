@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from truespan.errors import SourceEmpty
+from truespan.errors import SourceRefused
 from truespan.parsing.detect import explain_refusal, format_of, may_hold_members, supported
 from truespan.tables import FileFormat, import_member, tables
 from truespan.text.clean import clean
@@ -47,7 +47,7 @@ def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Load
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
         for block in loaded.blocks
     ):
-        raise SourceEmpty(shown)
+        raise SourceRefused("source_empty", shown)
     properties: dict[str, Any] = {
         name: tuple(filter(None, map(_one_line, value)))
         if isinstance(value, tuple)

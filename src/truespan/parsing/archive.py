@@ -43,10 +43,10 @@ class Archive:
     the last of several members with one name is used.
 
     Raises:
-        SourceBroken: the data are not an archive, or its parts contradict each other.
-        SourceEncrypted: a member needs a password.
-        SourceTooLarge: the number of members or the declared size exceeds the limits.
-        SourceUnsafe: names repeat or point outside, or members share bytes.
+        SourceRefused: the data are not an archive, or its parts contradict each other.
+        SourceRefused: a member needs a password.
+        SourceRefused: the number of members or the declared size exceeds the limits.
+        SourceRefused: names repeat or point outside, or members share bytes.
     """
 
     def __init__(self, name: str, data: bytes, *, lenient: bool = False) -> None:
@@ -54,27 +54,27 @@ class Archive:
         self._left = MAX_TOTAL_SIZE
         # Checked first, because the standard library builds an object for each entry.
         if data.count(_RECORD) > _MAX_RECORDS:
-            raise errors.SourceTooLarge(name)
+            raise errors.SourceRefused("source_too_large", name)
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 entries, end = opened.infolist(), opened.start_dir
         except _ZIP_FAULTS as error:
-            raise errors.SourceBroken(name) from error
+            raise errors.SourceRefused("source_broken", name) from error
         if len(entries) > MAX_MEMBERS:
-            raise errors.SourceTooLarge(name)
+            raise errors.SourceRefused("source_too_large", name)
         if not lenient:
             if len({entry.orig_filename for entry in entries}) < len(entries):
-                raise errors.SourceUnsafe(name)
+                raise errors.SourceRefused("source_unsafe", name)
             for entry in entries:
                 # The stored name; `filename` is cut at a NUL and could look safe.
                 member = entry.orig_filename
                 if "\0" in member or "\\" in member or member.startswith("/"):
-                    raise errors.SourceUnsafe(name)
+                    raise errors.SourceRefused("source_unsafe", name)
                 if _DRIVE.match(member) or (".." in member and ".." in member.split("/")):
-                    raise errors.SourceUnsafe(name)
+                    raise errors.SourceRefused("source_unsafe", name)
                 _check_entry(name, entry)
         if sum(entry.file_size for entry in entries) > MAX_TOTAL_SIZE:
-            raise errors.SourceTooLarge(name)
+            raise errors.SourceRefused("source_too_large", name)
         self._starts = _find_starts(name, data, entries, end)
         self._entries = {
             entry.orig_filename: entry for entry in entries if not entry.orig_filename.endswith("/")
@@ -93,11 +93,11 @@ class Archive:
         """Return the bytes of a member; None if it does not exist.
 
         Raises:
-            SourceBroken: the bytes do not match the directory.
-            SourceEncrypted: the member needs a password.
-            SourceTooLarge: the member, or all members read so far, exceed the limits.
-            SourceUnsafe: the compression ratio is too high.
-            SourceUnsupported: the compression method is not supported.
+            SourceRefused: the bytes do not match the directory.
+            SourceRefused: the member needs a password.
+            SourceRefused: the member, or all members read so far, exceed the limits.
+            SourceRefused: the compression ratio is too high.
+            SourceRefused: the compression method is not supported.
         """
         entry = self._entries.get(member)
         if entry is None:
@@ -109,7 +109,7 @@ class Archive:
         room = MAX_MEMBER_SIZE if counted else min(MAX_MEMBER_SIZE, self._left)
         if entry.compress_type == zipfile.ZIP_STORED:
             if len(packed) > room:
-                raise errors.SourceTooLarge(self._name)
+                raise errors.SourceRefused("source_too_large", self._name)
             content = bytes(packed)
         elif entry.compress_type == zipfile.ZIP_DEFLATED:
             # Limited by the remaining size and by the maximum ratio.
@@ -118,13 +118,14 @@ class Archive:
             try:
                 content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1)
             except zlib.error as error:
-                raise errors.SourceBroken(self._name) from error
+                raise errors.SourceRefused("source_broken", self._name) from error
             if len(content) > limit:
-                raise (errors.SourceUnsafe if limit == fair else errors.SourceTooLarge)(self._name)
+                code = "source_unsafe" if limit == fair else "source_too_large"
+                raise errors.SourceRefused(code, self._name)
         else:
-            raise errors.SourceUnsupported(self._name)
+            raise errors.SourceRefused("source_unsupported", self._name)
         if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
-            raise errors.SourceBroken(self._name)
+            raise errors.SourceRefused("source_broken", self._name)
         if not counted:
             self._counted.add(member)
             self._left -= len(content)
@@ -144,9 +145,9 @@ def resolve_path(folder: str, path: str) -> str:
 
 def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ENCRYPTED:
-        raise errors.SourceEncrypted(name)
+        raise errors.SourceRefused("source_encrypted", name)
     if entry.file_size > MAX_MEMBER_SIZE:
-        raise errors.SourceTooLarge(name)
+        raise errors.SourceRefused("source_too_large", name)
 
 
 def _find_starts(
@@ -162,17 +163,17 @@ def _find_starts(
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         header = entry.header_offset
         if header < free_from:
-            raise errors.SourceUnsafe(name)
+            raise errors.SourceRefused("source_unsafe", name)
         if header + _LOCAL.size > len(data):
-            raise errors.SourceBroken(name)
+            raise errors.SourceRefused("source_broken", name)
         mark, flags, name_size, extra_size = _LOCAL.unpack_from(data, header)
         start = header + _LOCAL.size
         encoding = "utf-8" if flags & _UTF_8 else "cp437"
         member = data[start : start + name_size].decode(encoding, "replace")
         if mark != _LOCAL_MARK or member != entry.orig_filename:
-            raise errors.SourceBroken(name)
+            raise errors.SourceRefused("source_broken", name)
         starts[header] = start + name_size + extra_size
         free_from = starts[header] + entry.compress_size
         if free_from > end:
-            raise errors.SourceBroken(name)
+            raise errors.SourceRefused("source_broken", name)
     return starts

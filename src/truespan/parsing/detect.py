@@ -8,7 +8,7 @@ import re
 import struct
 from functools import cache
 
-from truespan.errors import SourceEncrypted, SourceNotText, SourceRefused, SourceUnsupported
+from truespan.errors import SourceRefused
 from truespan.parsing.formats import HTML, PDF, all_formats, formats_by_ending
 from truespan.tables import FileFormat, import_member
 
@@ -146,11 +146,17 @@ def may_hold_members(name: str) -> bool:
 def explain_refusal(name: str, data: bytes) -> SourceRefused:
     """Return the error for a source without a known format."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
-        return SourceEncrypted(name)
+        return SourceRefused("source_encrypted", name)
     if _ending(name) == ".msg":
-        return SourceUnsupported(name, advice="Save the message as .eml in Outlook.")
+        return SourceRefused(
+            "source_unsupported", name, advice="Save the message as .eml in Outlook."
+        )
     named = format_by_name(name)
-    return SourceNotText(name) if named and named.is_text else SourceUnsupported(name)
+    return (
+        SourceRefused("source_not_text", name)
+        if named and named.is_text
+        else SourceRefused("source_unsupported", name)
+    )
 
 
 def _ending(name: str) -> str:
@@ -203,10 +209,10 @@ def decode(data: bytes) -> str | None:
 
 
 def require_text(name: str, data: bytes) -> str:
-    """Decode text; raise SourceNotText if the data are not text."""
+    """Decode text; raise SourceRefused if the data are not text."""
     text = decode(data)
     if text is None:
-        raise SourceNotText(name)
+        raise SourceRefused("source_not_text", name)
     return text
 
 

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from truespan.errors import SourceEmpty, SourceRefused, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive
 from truespan.parsing.detect import format_of, is_archive, supported
 from truespan.tables import import_member
@@ -75,7 +75,9 @@ def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member |
 def refuse_empty_archive(name: str, data: bytes) -> NoReturn:
     """Raise an error for an archive without members; the members of others are the documents."""
     Archive(name, data, lenient=True)
-    raise SourceEmpty(name, advice="The archive has no file with a supported format.")
+    raise SourceRefused(
+        "source_empty", name, advice="The archive has no file with a supported format."
+    )
 
 
 def open_archive(name: str, data: bytes) -> Iterator[Member | None]:
@@ -105,10 +107,9 @@ def open_archive(name: str, data: bytes) -> Iterator[Member | None]:
         seen[shown] += 1
         if leads_out or not is_usable or seen[shown] > 1:
             number = f" ({seen[shown]})" if seen[shown] > 1 else ""
-            yield Member(f"{shown}{number}", refusal=Refusal(SourceUnsafe.__name__, advice))
+            yield Member(f"{shown}{number}", refusal=Refusal("source_unsafe", advice))
             continue
         try:
             yield Member(member, archive.read(stored) or b"")
         except SourceRefused as refused:
-            advice = refused.advice if refused.advice != type(refused).advice else None
-            yield Member(member, refusal=Refusal(type(refused).__name__, advice))
+            yield Member(member, refusal=Refusal(refused.code, refused.own_advice))

@@ -18,7 +18,7 @@ from typing import Any
 
 import lxml.etree as etree
 
-from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.detect import decode
 
 # Possessive, because backtracking would take exponential time.
@@ -67,7 +67,7 @@ def parse_xml(name: str, data: bytes) -> etree._Element:
     wide = data.startswith(_WIDE)
     document = _to_utf8(name, data) if wide else data
     if _DOCTYPE.match(document):
-        raise SourceUnsafe(name)
+        raise SourceRefused("source_unsafe", name)
     return _parse(name, document, encoding="utf-8" if wide else None)
 
 
@@ -79,7 +79,7 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
     """
     document = _to_utf8(name, data) if data.startswith(_WIDE) else data
     if _DOCTYPE.match(document):
-        raise SourceUnsafe(name)
+        raise SourceRefused("source_unsafe", name)
     reading = etree.iterparse(
         io.BytesIO(document), tag=tags, encoding="utf-8" if document is not data else None, **_SAFE
     )
@@ -94,7 +94,7 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
         raise _refusal(name, error) from error
     root = reading.root
     if root is not None and root.getroottree().docinfo.doctype:
-        raise SourceUnsafe(name)
+        raise SourceRefused("source_unsafe", name)
 
 
 def parse_xhtml(name: str, data: bytes) -> etree._Element:
@@ -106,13 +106,14 @@ def parse_xhtml(name: str, data: bytes) -> etree._Element:
     page = _CONTROLS.sub("", _decode_page(name, data))
     if found := _PAGE_DOCTYPE.match(page):
         if found["end"] == "[":
-            raise SourceUnsafe(name)
+            raise SourceRefused("source_unsafe", name)
         page = found["prolog"] + page[found.end() :] if found["end"] == ">" else page
     page = _ENTITY.sub(_replace_entity, _DECLARATION.sub("", page))
     encoded = page.replace("\f", " ").encode("utf-8", "replace")
     try:
         return _parse(name, encoded, encoding="utf-8")
-    except (SourceBroken, SourceUnsafe):
+    except SourceRefused as refused:
+        refused.raise_unless("source_broken", "source_unsafe")
         # Unclosed tags nest in XML, while in HTML the next tag closes them.
         page = _CDATA.sub(lambda found: escape(found["text"] or "", quote=False), page)
         return _parse_as_html(name, page)
@@ -136,7 +137,7 @@ def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Ele
     root = _run(name, data, _xml_parser(encoding))
     # Checked again, because an encoding may hide the declaration from the check above.
     if root.getroottree().docinfo.doctype:
-        raise SourceUnsafe(name)
+        raise SourceRefused("source_unsafe", name)
     return root
 
 
@@ -147,9 +148,9 @@ def _parse_as_html(name: str, page: str) -> etree._Element:
     root = _run(name, page.encode("utf-8", "replace"), parser)
     # The parser continues after this error, but drops the deeper text.
     if any(entry.type == _RESOURCE_LIMIT for entry in parser.error_log):
-        raise SourceUnsafe(name)
+        raise SourceRefused("source_unsafe", name)
     if root is None:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     return root
 
 
@@ -162,8 +163,8 @@ def _run(name: str, data: bytes, parser: etree.XMLParser | etree.HTMLParser) -> 
 
 def _refusal(name: str, error: Exception) -> SourceRefused:
     if getattr(error, "code", None) != _RESOURCE_LIMIT:
-        return SourceBroken(name)
-    return (SourceUnsafe if "depth" in str(error) else SourceTooLarge)(name)
+        return SourceRefused("source_broken", name)
+    return SourceRefused("source_unsafe" if "depth" in str(error) else "source_too_large", name)
 
 
 def _to_utf8(name: str, data: bytes) -> bytes:
@@ -173,7 +174,7 @@ def _to_utf8(name: str, data: bytes) -> bytes:
         text = data.decode("utf-16-be" if big else "utf-16-le").removeprefix("\ufeff")
         return text.encode("utf-8")
     except UnicodeError as error:
-        raise SourceBroken(name) from error
+        raise SourceRefused("source_broken", name) from error
 
 
 def _decode_page(name: str, data: bytes) -> str:
@@ -189,7 +190,7 @@ def _decode_page(name: str, data: bytes) -> str:
     if text is None and data.startswith(_WIDE):
         return _to_utf8(name, data).decode("utf-8")
     if text is None:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     return text.removeprefix("\ufeff")
 
 

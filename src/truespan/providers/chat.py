@@ -101,7 +101,7 @@ class HttpChat(ABC):
             ProviderRefused: it refused; `TextTooLong` if the messages are too long for the model.
             ProviderBadReply: the reply is incomplete, truncated or invalid.
             ModelUnavailable: the provider has no such model, or the model cannot chat.
-            CredentialsMissing: no key may be used for the model.
+            InvalidConfiguration: no key may be used for the model.
         """
         sent = [
             {"role": message.role.value, "content": sendable(message.text)} for message in messages

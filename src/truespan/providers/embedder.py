@@ -61,11 +61,11 @@ class HttpEmbedder(ABC):
 
     Embedding raises:
         ProviderUnavailable: the provider did not answer; trying again may help.
-        TextTooLong, BatchTooLarge: a text, or the whole batch, is too large for it.
+        TextTooLong, ProviderRefused: a text, or the whole batch, is too large for it.
         ProviderRefused: the provider refused the request.
         ProviderBadReply: the reply is not one vector for each text.
         ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
-        CredentialsMissing: no key may be used for the model.
+        InvalidConfiguration: no key may be used for the model.
     """
 
     provider: ClassVar[str]

@@ -122,8 +122,9 @@ class Reply:
     def size_refusal(self) -> errors.ProviderRefused | None:
         """Return the error for a reply that says that the request or a text in it is too large."""
         if self.status == 413 or self.says(_BATCH_TOO_LARGE):
-            return errors.BatchTooLarge(
-                f"A request is too large for {self.server} (status {self.status})."
+            return errors.ProviderRefused.of(
+                "provider_batch_too_large",
+                f"A request is too large for {self.server} (status {self.status}).",
             )
         if self.says(_TEXT_TOO_LONG):
             return errors.TextTooLong(
@@ -175,7 +176,10 @@ class Reply:
                 advice="Set the base URL to the provider's own URL.",
             )
         if self.status == 413:
-            return errors.BatchTooLarge(f"A request is too large for {self.server} (status 413).")
+            return errors.ProviderRefused.of(
+                "provider_batch_too_large",
+                f"A request is too large for {self.server} (status 413).",
+            )
         if self.status in (401, 403):
             return errors.ProviderRefused(
                 f"{self.server} denied access (status {self.status}).",

@@ -62,8 +62,8 @@ class KeyRing:
         """Send a request with one key after the other until one is neither denied nor limited.
 
         Raises:
-            CredentialsMissing: no enabled key may be used for the model.
-            ProviderCoolingDown: every usable key is cooling down.
+            InvalidConfiguration: no enabled key may be used for the model.
+            ProviderUnavailable: every usable key is cooling down.
             ProviderRefused: every key was denied.
         """
         if self._keyless:
@@ -83,15 +83,18 @@ class KeyRing:
                 return reply
         serving = [key for key in self._keys if key.serves(model)]
         if not serving:
-            raise errors.CredentialsMissing(self._provider, model)
+            raise errors.InvalidConfiguration(
+                code="credentials_missing", provider=self._provider, model=model
+            )
         waits = [self._wait(key) for key in serving if key.name not in self._denied]
         if not waits:
             raise errors.ProviderRefused(
                 f"Every key for {self._provider} was denied.",
                 advice="Check the keys and their permissions.",
             )
-        raise errors.ProviderCoolingDown(
+        raise errors.ProviderUnavailable(
             f"Every key for {self._provider} is cooling down after too many requests.",
+            code="provider_cooldown",
             retry_after=min(waits),
         )
 

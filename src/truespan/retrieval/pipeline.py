@@ -87,7 +87,7 @@ class Attempt(Struct):
     """Documents that only a default filter leaves out, if there are any."""
     unreadable: int = 0
     """Number of documents that a condition leaves out because their metadata are damaged."""
-    lost: errors.IndexIncomplete | None = None
+    lost: errors.IndexUnavailable | None = None
     """Set if the index has lost points that could have been among the results."""
     settled: bool = False
     """Whether the last read of the store showed that the world is still in this state."""
@@ -151,7 +151,7 @@ class Pipeline(Struct, frozen=True):
         """Return the world, if the caller may read all of it or may read as `reader`.
 
         Raises:
-            BlankQuery: the query or a further text has no visible character.
+            InvalidArgument: the query or a further text has no visible character.
             QueryTooLong: the query has more than `max_length` characters; without it, more than the
                 defaults of the world allow.
         """
@@ -165,7 +165,7 @@ class Pipeline(Struct, frozen=True):
                 raise errors.NotAllowed(action)
             given = [text for text in (query, *texts) if text is not None]
             if any(map(is_blank, given)):
-                raise errors.BlankQuery
+                raise errors.InvalidArgument(code="blank_query")
             if any(_SURROGATE.search(text) for text in given):
                 raise errors.InvalidArgument(
                     "The query has half a character (a lone surrogate).",
@@ -203,7 +203,7 @@ class Pipeline(Struct, frozen=True):
         in an index that lost points are returned with a warning.
 
         Raises:
-            IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
+            IndexUnavailable: nothing was found in an index that lost points, which proves nothing.
         """
         store = self.deps.store
         is_settled = attrgetter("settled")
@@ -228,7 +228,7 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(Notice("index_incomplete", f"{lost.message} {lost.advice}"))
         return attempt
 
-    def _find_lost_points(self, attempt: Attempt, scope: Scope) -> errors.IndexIncomplete | None:
+    def _find_lost_points(self, attempt: Attempt, scope: Scope) -> errors.IndexUnavailable | None:
         """Compare the index, which returned less than it could have, with the store."""
         deps, stored = self.deps, attempt.stored
         try:
@@ -241,7 +241,11 @@ class Pipeline(Struct, frozen=True):
             if attempt.is_empty:
                 raise
             return None
-        return errors.IndexIncomplete(missing, stored) if missing else None
+        return (
+            errors.IndexUnavailable(code="index_incomplete", missing=missing, stored=stored)
+            if missing
+            else None
+        )
 
     def scope(
         self,
@@ -381,17 +385,17 @@ def require_world(
     """Return the world that a request names.
 
     Raises:
-        WorldNotFound: it does not exist, or not for this authority. The two look the same.
-        DomainNotFound, GenerationNotFound: the same for its generation.
+        NotFound: it does not exist, or not for this authority. The two look the same.
+        NotFound, NotFound: the same for its generation.
     """
     world = store.find_world(authority, reference, generation)
     if world is not None:
         return world
     if generation is None:
-        raise errors.WorldNotFound(reference)
+        raise errors.NotFound("world", reference)
     if isinstance(generation, str):
-        raise errors.DomainNotFound(generation)
-    raise errors.GenerationNotFound(generation)
+        raise errors.NotFound("domain", generation)
+    raise errors.NotFound("generation", generation)
 
 
 def with_stable_snapshot(

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from truespan.core.strict_json import parse_number, parse_whole_number
-from truespan.errors import ExtensionMissing, InvalidArgument, InvalidConfiguration, resource_error
+from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings.catalogue import (
     ENGINE_CHOICES,
     MAX_NUMBER,
@@ -284,11 +284,11 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
 
 
 def _require_models(name: str, what: str) -> None:
-    """Raise ExtensionMissing for a provider, or a setting, of an extension not installed."""
+    """Raise InvalidConfiguration for a provider, or a setting, of an extension not installed."""
     for provider in _MODELS:
         is_of = name == provider or name.startswith(f"{provider.replace('-', '_')}_")
         if is_of and provider not in installed().embedders:
-            raise ExtensionMissing(what, "models")
+            raise InvalidConfiguration(code="extension_missing", what=what, extension="models")
 
 
 def suggest_name(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import WorldNotFound
+from truespan.errors import NotFound
 from truespan.types.audience import EVERYONE, Audience, check_labels
 from truespan.types.ids import WorldId, hash_text
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
@@ -236,7 +236,7 @@ class Scope(Struct, frozen=True, dict=True):
         # A scope outside its authority must not exist. The error is the same as for an absent
         # world, so a caller cannot distinguish the two.
         if not admits(self.authority.worlds, self.world):
-            raise WorldNotFound(self.world)
+            raise NotFound("world", self.world)
         if self.is_limited and isinstance(self.documents, Unlimited):
             raise ValueError("the scope of a limited audience must list its documents")
 

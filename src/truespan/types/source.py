@@ -400,9 +400,9 @@ class Source(Struct, frozen=True, gc=False):
 
 
 class Refusal(Struct, frozen=True):
-    """Class name of a `SourceRefused` error, and advice if it differs from the default."""
+    """Code of a `SourceRefused` error, and advice if it differs from the default."""
 
-    kind: str
+    code: str
     advice: str | None = None
 
 

@@ -150,7 +150,7 @@ class Event(StrEnum):
     """A log line of another library, without its arguments."""
 
 
-_ERROR_CODES = frozenset(kind.code for kind in errors.error_types())
+_ERROR_CODES = frozenset(errors.error_codes())
 _CODES: dict[CounterName, tuple[str, frozenset[str]]] = {
     CounterName.SKIPPED: ("code", frozenset(FailureKind) | frozenset(WhyNot)),
     CounterName.BUNDLES: ("status", frozenset(BundleStatus)),

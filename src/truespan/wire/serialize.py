@@ -43,38 +43,38 @@ EXIT_UNHEALTHY = 5
 
 _INVALID_PARAMS, _INTERNAL, _SERVER = -32602, -32603, -32000
 
-STATUS: dict[type[errors.TruespanError], Status] = {
+STATUS: dict[type[errors.TruespanError] | str, Status] = {
     errors.CallerError: Status(400, 2, _INVALID_PARAMS),
     errors.NotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
-    errors.ConversationsOff: Status(403, 2, _INVALID_PARAMS),
-    errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
-    errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
+    "conversations_off": Status(403, 2, _INVALID_PARAMS),
+    "unauthorized": Status(401, 2, _INVALID_PARAMS),
+    "passage_not_found": Status(422, 2, _INVALID_PARAMS),
     errors.DocumentAmbiguous: Status(422, 2, _INVALID_PARAMS),
-    errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
+    "passage_ambiguous": Status(422, 2, _INVALID_PARAMS),
     errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
-    errors.WorldBusy: Status(409, 2, _INVALID_PARAMS),
-    errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
+    "world_busy": Status(409, 2, _INVALID_PARAMS),
+    "world_exists": Status(409, 2, _INVALID_PARAMS),
     errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
-    errors.LoaderNotStarted: Status(503, 4, _SERVER),
-    errors.PageUnavailable: Status(502, 4, _SERVER),
-    errors.GenerationInUse: Status(409, 2, _INVALID_PARAMS),
-    errors.GenerationIncomplete: Status(409, 2, _INVALID_PARAMS),
+    "loader_not_started": Status(503, 4, _SERVER),
+    "page_unavailable": Status(502, 4, _SERVER),
+    "generation_in_use": Status(409, 2, _INVALID_PARAMS),
+    "generation_incomplete": Status(409, 2, _INVALID_PARAMS),
     errors.PromotionRefused: Status(409, 2, _INVALID_PARAMS),
-    errors.MethodNotAllowed: Status(405, 2, _INVALID_PARAMS),
-    errors.MediaTypeUnsupported: Status(415, 2, _INVALID_PARAMS),
-    errors.RequestTooLarge: Status(413, 2, _INVALID_PARAMS),
-    errors.HostRefused: Status(421, 2, _INVALID_PARAMS),
-    errors.OriginRefused: Status(403, 2, _INVALID_PARAMS),
+    "method_not_allowed": Status(405, 2, _INVALID_PARAMS),
+    "media_type_unsupported": Status(415, 2, _INVALID_PARAMS),
+    "request_too_large": Status(413, 2, _INVALID_PARAMS),
+    "host_refused": Status(421, 2, _INVALID_PARAMS),
+    "origin_refused": Status(403, 2, _INVALID_PARAMS),
     errors.TooManyRequests: Status(429, 2, _SERVER),
-    errors.KeyReused: Status(422, 2, _INVALID_PARAMS),
-    errors.KeyBusy: Status(409, 2, _SERVER),
-    errors.JobNotResumable: Status(409, 2, _INVALID_PARAMS),
+    "idempotency_key_reused": Status(422, 2, _INVALID_PARAMS),
+    "idempotency_key_busy": Status(409, 2, _SERVER),
+    "job_not_resumable": Status(409, 2, _INVALID_PARAMS),
     errors.DeadlineExceeded: Status(504, 4, _SERVER),
     errors.Overloaded: Status(503, 4, _SERVER),
     errors.OperatorError: Status(500, 3, _SERVER),
     errors.ProfileMismatch: Status(409, 3, _SERVER),
-    errors.SigningKeyMissing: Status(409, 3, _SERVER),
+    "signing_key_missing": Status(409, 3, _SERVER),
     errors.StorageFull: Status(507, 3, _SERVER),
     errors.TooManyOpenFiles: Status(503, 3, _SERVER),
     errors.ServiceError: Status(502, 4, _SERVER),
@@ -89,22 +89,18 @@ STATUS: dict[type[errors.TruespanError], Status] = {
 
 
 def status_of(error: errors.TruespanError) -> Status:
-    """Return the entry of the error's type or of its nearest base class."""
-    for kind in type(error).__mro__:
-        if kind in STATUS:
-            return STATUS[kind]
-    raise AssertionError("the root is in the table")
+    """Return the entry of the error's code, or of its type or nearest base class."""
+    return next(STATUS[key] for key in (error.code, *type(error).__mro__) if key in STATUS)
 
 
 def exit_code_of(code: str) -> int:
     """Return the exit code for an error code; an unknown code counts as a bug."""
-    kind = _error_type(code)
-    return status_of(kind.__new__(kind)).exit_code
+    return status_of(errors.error_of(code)).exit_code
 
 
 def advice_of(code: str) -> str:
     """Return the advice of an error code; empty if it depends on what happened."""
-    return _error_type(code).advice
+    return errors.error_of(code).advice
 
 
 def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
@@ -115,19 +111,10 @@ def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
     """
     if bundle.error is None:
         return None
-    kind = _error_type(bundle.error.code)
-    failure = kind.__new__(kind)
-    # Constructors take different arguments; the message already contains the advice.
-    errors.TruespanError.__init__(failure, bundle.error.message, advice="")
+    # The message already contains the advice.
+    failure = errors.error_of(bundle.error.code, bundle.error.message, advice="")
     failure.retryable = bundle.error.retryable
     return failure
-
-
-def _error_type(code: str) -> type[errors.TruespanError]:
-    for kind in errors.error_types():
-        if kind.code == code and kind is not errors.TruespanError:
-            return kind
-    return errors.TruespanError
 
 
 def problem(error: errors.TruespanError) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def make_embedder(context: ModelContext) -> Embedder:
     """Return the configured embedder; the client is imported now.
 
     Raises:
-        ExtensionMissing: no installed extension brings the provider.
+        InvalidConfiguration: no installed extension brings the provider.
     """
     provider = context.settings.embedding.provider
     row = EMBEDDERS.get(provider)

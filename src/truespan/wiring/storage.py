@@ -46,7 +46,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
 
     Raises:
         InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
-        StoreUnsafe, StoreOutdated, LibraryTooNew, LibraryTooOld: the database cannot be used.
+        InvalidConfiguration, SchemaUnknown: the database cannot be used.
     """
     if is_on_server(settings):
         return Store(component("database", "cluster", folder, settings), clock)

@@ -50,7 +50,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
 
     Raises:
         InvalidConfiguration: the settings have no store_url, or no store_owner_url.
-        StoreUnsafe, LibraryTooNew, LibraryTooOld: the database cannot be used.
+        InvalidConfiguration, SchemaUnknown, SchemaUnknown: the database cannot be used.
     """
     settings = read_settings(folder)
     if not is_on_server(settings):

@@ -16,7 +16,7 @@ from psycopg import sql as compose
 from psycopg_pool import ConnectionPool
 
 from truespan.core.cancel import check_cancelled
-from truespan.errors import InvalidConfiguration, StoreBusy, TruespanError, WorldNotFound
+from truespan.errors import InvalidConfiguration, NotFound, StoreBusy, TruespanError
 from truespan.extensions.cluster.postgres_server import (
     LOST,
     MAINTAINABLE_SINCE,
@@ -387,6 +387,7 @@ class PostgresDatabase(Database):
                 connection.execute(statement)
                 return True
         except InvalidConfiguration as error:
+            error.raise_unless("invalid_configuration")
             # The address was valid when the store was opened.
             raise StoreBusy(UNREACHABLE) from error
 
@@ -402,7 +403,7 @@ class _PostgresStatements(SingleStatements[PostgresDatabase]):
 def _scope_values(scope: Scope | str | None) -> dict[str, Any]:
     values = scope_values(scope)
     if scope is not None and not is_world_id(values["world"]):
-        raise WorldNotFound(values["world"])
+        raise NotFound("world", values["world"])
     return values
 
 
@@ -411,7 +412,7 @@ def _enter(
 ) -> None:
     """Set role, world and audience of a transaction.
 
-    Raises `WorldNotFound` if `check` finds no row.
+    Raises `NotFound` if `check` finds no row.
     """
     world, audience = values["world"], values["caller"]
     if world is None:
@@ -421,7 +422,7 @@ def _enter(
         connection.execute(_ENTER, (world, audience, role))
         found = connection.execute(check, (world,))
     if not found.fetchall():
-        raise WorldNotFound(world)
+        raise NotFound("world", world)
 
 
 def _set_isolation(connection: Connection, *, read_only: bool) -> None:

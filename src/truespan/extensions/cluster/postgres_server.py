@@ -205,7 +205,7 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
     Error messages contain nothing of the address.
 
     Raises:
-        StoreUnavailable: the server does not answer.
+        StoreBusy: the server does not answer.
         InvalidConfiguration: it refuses the name or the password.
     """
     try:
@@ -219,7 +219,9 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
         message = str(error)
         reason = next((words for sign, words in _REFUSALS.items() if sign in message), None)
         if reason is None:
-            raise errors.StoreUnavailable(f"The database of {purpose} does not answer.") from None
+            raise errors.StoreBusy.of(
+                "store_unavailable", f"The database of {purpose} does not answer."
+            ) from None
         raise errors.InvalidConfiguration(
             f"Cannot connect to the database of {purpose}: {reason}.",
             advice="Check host, port, name and password, and that the server is running.",
@@ -262,8 +264,8 @@ def require_usable(url: Secret, seconds: float = 30.0) -> None:
     Raises:
         StoreBusy: it did not answer in time; its tables may be locked.
         InvalidConfiguration: the connection failed.
-        StoreUnsafe: its version, our role or its policies are wrong.
-        StoreOutdated, LibraryTooNew, LibraryTooOld: its tables are those of another version.
+        InvalidConfiguration: its version, our role or its policies are wrong.
+        SchemaUnknown, SchemaUnknown, SchemaUnknown: its tables are those of another version.
     """
     with connect(url, "store_url", seconds) as connection, map_errors():
         require_known_version(connection.info.server_version)
@@ -276,7 +278,7 @@ def require_usable(url: Secret, seconds: float = 30.0) -> None:
                 advice="Run 'truespan prepare-store', which grants them.",
             ) from None
         if pending_migrations("postgres", found):
-            raise errors.StoreOutdated(found, newest_version("postgres"))
+            raise errors.SchemaUnknown("store_outdated", found, newest_version("postgres"))
         require_closed_database(connection)
         require_policies(connection)
 
@@ -295,12 +297,14 @@ def require_known_version(number: int) -> None:
     """Refuse versions with known leaks of row security; version 17.6 is 170006."""
     major, minor = divmod(number, 10_000)
     if major < MIN_MAJOR:
-        raise errors.StoreUnsafe(
+        raise errors.InvalidConfiguration.of(
+            "store_unsafe",
             f"PostgreSQL {major} is too old to isolate worlds.",
             advice=f"Use version {max(SAFE_FROM)}.{SAFE_FROM[max(SAFE_FROM)]} or later.",
         )
     if minor < SAFE_FROM.get(major, 0):
-        raise errors.StoreUnsafe(
+        raise errors.InvalidConfiguration.of(
+            "store_unsafe",
             f"PostgreSQL {major}.{minor} is known to show rows that a policy hides.",
             advice=f"Update it to {major}.{SAFE_FROM[major]} or later.",
         )
@@ -310,12 +314,13 @@ def require_bound_role(connection: Connection) -> None:
     """Refuse a role to which policies do not apply, or that could change them.
 
     Raises:
-        StoreUnsafe: the role has too many rights.
+        InvalidConfiguration: the role has too many rights.
     """
     [row] = connection.execute(_ROLE).fetchall()
     for found, problem in zip(row, _ROLE_PROBLEMS, strict=True):
         if found:
-            raise errors.StoreUnsafe(
+            raise errors.InvalidConfiguration.of(
+                "store_unsafe",
                 f"The role of store_url {problem}.",
                 advice="Give store_url a separate role, as in docs/deployment.md.",
             )
@@ -325,14 +330,15 @@ def require_closed_database(connection: Connection) -> None:
     """Refuse a database that every role of the server may connect to.
 
     Raises:
-        StoreUnsafe: the application of another library on the server could read this one.
+        InvalidConfiguration: the application of another library on the server could read this one.
     """
     if connection.execute(
         """SELECT 1 FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
            WHERE d.datname = current_database() AND a.grantee = 0
              AND a.privilege_type = 'CONNECT'"""
     ).fetchall():
-        raise errors.StoreUnsafe(
+        raise errors.InvalidConfiguration.of(
+            "store_unsafe",
             "Every role of the server may connect to the database of store_url.",
             advice="Run 'truespan prepare-store', which admits only named roles.",
         )
@@ -349,12 +355,13 @@ def require_policies(connection: Connection) -> None:
     """Require that exactly our policy is forced on every table of worlds.
 
     Raises:
-        StoreUnsafe: it is not; the message names the tables.
+        InvalidConfiguration: it is not; the message names the tables.
     """
     rows = connection.execute(_UNPROTECTED, _CONDITIONS).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
-        raise errors.StoreUnsafe(
+        raise errors.InvalidConfiguration.of(
+            "store_unsafe",
             f"These tables do not isolate worlds: {names}.",
             advice="Restore their policies, or run 'truespan prepare-store'.",
         )
@@ -404,8 +411,8 @@ def prepare_store(
 
     Raises:
         InvalidConfiguration: the owner cannot connect, or has too few rights.
-        LibraryTooNew, LibraryTooOld: the tables are those of another version.
-        StoreUnsafe: this server, or this role, would not isolate worlds.
+        SchemaUnknown, SchemaUnknown: the tables are those of another version.
+        InvalidConfiguration: this server, or this role, would not isolate worlds.
     """
     with connect(owner, "store_owner_url") as connection:
         require_known_version(connection.info.server_version)
@@ -438,7 +445,8 @@ def _prepare(connection: Connection, application: str) -> Prepared:
             advice="Create it first, as in docs/deployment.md.",
         )
     if any(found[0]):
-        raise errors.StoreUnsafe(
+        raise errors.InvalidConfiguration.of(
+            "store_unsafe",
             "The role of store_url owns the tables, or no policy applies to it.",
             advice="Give store_url a separate role: no owner, no superuser, no BYPASSRLS.",
         )

@@ -176,7 +176,7 @@ class ProcrastinateQueue:
         return self._query(_ORDERED, job=job)["orders"] > 0
 
     def status(self) -> QueueStatus:
-        """Return the number of queued jobs and live workers; raises StoreBusy, StoreOutdated."""
+        """Return the number of queued jobs and live workers; raises StoreBusy, SchemaUnknown."""
         found = self._query(_STATUS, seconds=self.limits.stalled_seconds)
         ordered = frozenset(found.pop("ordered"))
         return QueueStatus(**found, max_waiting=self.limits.waiting, ordered=ordered)
@@ -491,7 +491,7 @@ def require_migrations(connection: Connection) -> None:
     """Require that the tables are up to date, and that our role may use them.
 
     Raises:
-        StoreOutdated: migrations are missing.
+        SchemaUnknown: migrations are missing.
         InvalidConfiguration: our role may not use the tables.
     """
     rows = connection.execute(
@@ -507,7 +507,7 @@ def require_migrations(connection: Connection) -> None:
         )
     applied, known = _applied(connection) if exists else set[str](), _migrations()
     if not applied >= known.keys():
-        raise errors.StoreOutdated(len(applied), len(known))
+        raise errors.SchemaUnknown("store_outdated", len(applied), len(known))
 
 
 def _applied(connection: Connection) -> set[str]:

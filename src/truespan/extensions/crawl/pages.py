@@ -169,7 +169,7 @@ def with_pages(
 
     Raises:
         InvalidArgument: the host of a page is not allowed.
-        ManifestInvalid: the same, for a manifest; or two lines contradict each other.
+        LinesInvalid: the same, for a manifest; or two lines contradict each other.
     """
     bad: list[tuple[int, str]] = []
     origin = found.roots[0].origin if manifest else ""
@@ -192,7 +192,7 @@ def with_pages(
         ):
             bad.append((entry.line, f"doc_id {source.doc_id!r} belongs to another document"))
     if bad:
-        raise errors.ManifestInvalid(PurePath(manifest).name, bad)
+        raise errors.LinesInvalid("manifest_invalid", PurePath(manifest).name, bad)
     sources = [*found.sources, *(source for _, source in pages.values())]
     sources.sort(key=lambda source: -(source.declared.priority or 0))
     roots = found.roots
@@ -222,13 +222,15 @@ def find_pages_of_sitemap(
         content = fetcher.fetch(sitemap).content or b""
         is_list, addresses = read_sitemap(_unpack(sitemap, content))
         if is_list and not is_index:
-            raise errors.SourceUnsupported(
-                sitemap, advice="An index of sitemaps is listed in another."
+            raise errors.SourceRefused(
+                "source_unsupported", sitemap, advice="An index of sitemaps is listed in another."
             )
         is_index = False
         if len(addresses) > (MAX_SITEMAPS if is_list else MAX_PAGES) or len(pages) > MAX_PAGES:
-            raise errors.SourceTooLarge(
-                sitemap, advice=f"At most {MAX_SITEMAPS} sitemaps and {MAX_PAGES} pages are read."
+            raise errors.SourceRefused(
+                "source_too_large",
+                sitemap,
+                advice=f"At most {MAX_SITEMAPS} sitemaps and {MAX_PAGES} pages are read.",
             )
         for address in addresses:
             try:
@@ -251,7 +253,9 @@ def _unpack(url: str, content: bytes) -> bytes:
         unpacker = zlib.decompressobj(wbits=31)
         unpacked = unpacker.decompress(content, MAX_SITEMAP_BYTES)
     except zlib.error:
-        raise errors.SourceBroken(url) from None
+        raise errors.SourceRefused("source_broken", url) from None
     if not unpacker.eof:
-        raise errors.SourceTooLarge(url, advice=f"At most {MAX_SITEMAP_BYTES >> 20} MiB are read.")
+        raise errors.SourceRefused(
+            "source_too_large", url, advice=f"At most {MAX_SITEMAP_BYTES >> 20} MiB are read."
+        )
     return unpacked

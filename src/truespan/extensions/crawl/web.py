@@ -99,10 +99,10 @@ class WebPages:
         """Return a page; without content if it has not changed since the known version.
 
         Raises:
-            SourceMissing: there is no such page.
-            PageRefused: host, address, robots.txt or server do not allow the request.
-            PageUnavailable: the server cannot be reached, or its reply is invalid.
-            SourceTooLarge: the page is larger than the maximum size of a document.
+            SourceRefused: there is no such page.
+            SourceRefused: host, address, robots.txt or server do not allow the request.
+            SourceRefused: the server cannot be reached, or its reply is invalid.
+            SourceRefused: the page is larger than the maximum size of a document.
         """
         url = self.check(url)
         headers = {}
@@ -115,13 +115,17 @@ class WebPages:
         if status == 304 and headers:
             return Page(page.url, None)
         if status in _GONE:
-            raise errors.SourceMissing(
-                url, advice=f"The server says that it is gone (status {status})."
+            raise errors.SourceRefused(
+                "source_missing", url, advice=f"The server says that it is gone (status {status})."
             )
         if status in (401, 403, 451):
-            raise errors.PageRefused(url, advice=f"The server does not allow it (status {status}).")
+            raise errors.SourceRefused(
+                "page_refused", url, advice=f"The server does not allow it (status {status})."
+            )
         if not 200 <= status < 300 or status in (204, 205, 206):
-            raise errors.PageUnavailable(url, advice=f"The server answered with status {status}.")
+            raise errors.SourceRefused(
+                "page_unavailable", url, advice=f"The server answered with status {status}."
+            )
         name = name_to_parse(name_page(url), page.content_type)
         content = with_encoding(page.content or b"", page.content_type)
         return replace(page, name=name, content=content)
@@ -151,17 +155,21 @@ class WebPages:
             try:
                 target = check_url(location, url)
             except errors.InvalidArgument:
-                raise errors.PageRefused(
-                    first, advice="It redirects to an invalid address."
+                raise errors.SourceRefused(
+                    "page_refused", first, advice="It redirects to an invalid address."
                 ) from None
             host = urlsplit(target).hostname
             if not self._is_allowed_host(target):
                 advice = f"It redirects to {host}, which is not among ingest_hosts."
-                raise errors.PageRefused(first, advice=advice)
+                raise errors.SourceRefused("page_refused", first, advice=advice)
             if url.startswith("https:") and not target.startswith("https:"):
-                raise errors.PageRefused(first, advice="It redirects from https to http.")
+                raise errors.SourceRefused(
+                    "page_refused", first, advice="It redirects from https to http."
+                )
             url = target
-        raise errors.PageUnavailable(first, advice=f"It redirects more than {MAX_REDIRECTS} times.")
+        raise errors.SourceRefused(
+            "page_unavailable", first, advice=f"It redirects more than {MAX_REDIRECTS} times."
+        )
 
     def _request(
         self, url: str, first: str, headers: dict[str, str], deadline: float, limit: int
@@ -181,14 +189,14 @@ class WebPages:
                 content = self._read(response, first, limit) if wanted else b""
         except AddressRefused:
             advice = f"{host} is at a private or reserved address; see ingest_private_addresses."
-            raise errors.PageRefused(first, advice=advice) from None
+            raise errors.SourceRefused("page_refused", first, advice=advice) from None
         except (OSError, HTTPException, zlib.error) as error:
             timed_out = isinstance(error, TimeoutError)
             advice = f"{host} did not answer in time." if timed_out else f"{host} cannot be reached"
             if not timed_out:
                 advice += ", or its answer was incomplete."
-            raise errors.resource_error(error) or errors.PageUnavailable(
-                first, advice=advice
+            raise errors.resource_error(error) or errors.SourceRefused(
+                "page_unavailable", first, advice=advice
             ) from None
         finally:
             connection.close()
@@ -204,10 +212,14 @@ class WebPages:
     def _read(self, response: HTTPResponse, url: str, limit: int) -> bytes:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
-            raise errors.PageUnavailable(url, advice="Its encoding was not requested.")
+            raise errors.SourceRefused(
+                "page_unavailable", url, advice="Its encoding was not requested."
+            )
         unpacker = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
-        too_large = errors.SourceTooLarge(
-            url, advice=f"At most {limit >> 20} MiB are read; see source_max_mib."
+        too_large = errors.SourceRefused(
+            "source_too_large",
+            url,
+            advice=f"At most {limit >> 20} MiB are read; see source_max_mib.",
         )
         if (response.length or 0) > limit:
             raise too_large
@@ -231,7 +243,7 @@ class WebPages:
         return b"".join(pieces)
 
     def _obey(self, url: str, deadline: float) -> None:
-        """Raise PageRefused if robots.txt forbids a URL; wait for the delay that it asks for."""
+        """Raise SourceRefused if robots.txt forbids a URL; wait for the delay that it asks for."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         with self._lock:
@@ -242,7 +254,9 @@ class WebPages:
                 self._known[origin] = host
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         if not host.robots.allows(path):
-            raise errors.PageRefused(url, advice="The robots.txt of its host does not allow it.")
+            raise errors.SourceRefused(
+                "page_refused", url, advice="The robots.txt of its host does not allow it."
+            )
         with self._lock:
             now = self._clock.monotonic()
             begin = max(now, host.free_at)
@@ -254,19 +268,18 @@ class WebPages:
         url = f"{origin}/robots.txt"
         try:
             page, status = self._follow(url, {}, deadline, ROBOTS_BYTES, lambda *_: None)
-        except errors.SourceTooLarge:
-            raise errors.PageRefused(
-                url, advice="The robots.txt of its host is too large."
-            ) from None
         except errors.SourceRefused as refused:
-            raise type(refused)(
-                url, advice=f"No page is read without it. {refused.advice}"
-            ) from None
+            code, advice = refused.code, f"No page is read without it. {refused.advice}"
+            if code == "source_too_large":
+                code, advice = "page_refused", "The robots.txt of its host is too large."
+            raise errors.SourceRefused(code, url, advice=advice) from None
         if 400 <= status < 500 and status != 429:
             return Robots()
         if not 200 <= status < 300:
-            raise errors.PageUnavailable(
-                url, advice=f"No page is read without it; the server answered with {status}."
+            raise errors.SourceRefused(
+                "page_unavailable",
+                url,
+                advice=f"No page is read without it; the server answered with {status}.",
             )
         return parse_robots((page.content or b"").decode("utf-8", "replace"), AGENT)
 

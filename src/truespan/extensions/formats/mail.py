@@ -54,7 +54,7 @@ def load_message(name: str, data: bytes) -> Loaded:
     reader = _Reader(name)
     reader.read(message, 0)
     if reader.encrypted and not reader.has_text:
-        raise errors.SourceEncrypted(name)
+        raise errors.SourceRefused("source_encrypted", name)
     properties = Properties(
         title=headers.subject,
         authors=tuple(sender.name or sender.address for sender in headers.senders),
@@ -83,7 +83,7 @@ _MULTIPART = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECA
 
 def refuse_empty_mailbox(name: str, data: bytes) -> NoReturn:  # noqa: ARG001 -- as loaders are called
     """Raise an error for a mailbox without messages; the messages of others are the documents."""
-    raise errors.SourceEmpty(name, advice="The mailbox has no messages.")
+    raise errors.SourceRefused("source_empty", name, advice="The mailbox has no messages.")
 
 
 def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
@@ -95,10 +95,12 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
     starts = [found.span() for found in _SEPARATOR.finditer(data)]
     starts = starts or [found.span() for found in _ANY_SEPARATOR.finditer(data)]
     if not starts:
-        raise errors.SourceNotText(name, advice="A mailbox begins with a line such as 'From ...'.")
+        raise errors.SourceRefused(
+            "source_not_text", name, advice="A mailbox begins with a line such as 'From ...'."
+        )
     if len(starts) > MAX_MESSAGES:
         advice = f"It has {len(starts)} messages; split it into files of at most {MAX_MESSAGES}."
-        raise errors.SourceTooLarge(name, advice=advice)
+        raise errors.SourceRefused("source_too_large", name, advice=advice)
     ends = [start for start, _ in starts[1:]] + [len(data)]
     seen: Counter[str] = Counter()
     copies: set[bytes] = set()
@@ -123,7 +125,7 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
             message = _parse(name, content if _MULTIPART.search(head) else head)
             headers = _read_headers(message)
         except errors.SourceRefused as refused:
-            yield Member(f"{base}.eml", content, refusal=Refusal(type(refused).__name__))
+            yield Member(f"{base}.eml", content, refusal=Refusal(refused.code))
             continue
         yield Member(f"{base}.eml", content, declared={"metadata": headers.to_metadata()})
         yield from _read_attachments(message, headers, f"{base}.eml")
@@ -135,12 +137,12 @@ def _parse(name: str, data: bytes) -> _Part:
     try:
         message: _Part = message_from_bytes(data)
     except RecursionError:
-        raise errors.SourceUnsafe(name) from None
+        raise errors.SourceRefused("source_unsafe", name) from None
     except (MessageError, ValueError, LookupError, AssertionError) as error:
         # The parser accepts nearly everything, but some input makes it fail.
-        raise errors.SourceNotText(name) from error
+        raise errors.SourceRefused("source_not_text", name) from error
     if not any(header in message for header in _KNOWN) and decode(data) is None:
-        raise errors.SourceNotText(name)
+        raise errors.SourceRefused("source_not_text", name)
     return message
 
 
@@ -326,7 +328,7 @@ class _Reader(Struct):
 
     def _read_part(self, part: _Part, level: int) -> None:
         if level > _MAX_LEVELS:
-            raise errors.SourceUnsafe(self.name)
+            raise errors.SourceRefused("source_unsafe", self.name)
         kind = part.get_content_type()
         children = _children(part)
         if kind in ("multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"):
@@ -525,5 +527,5 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
         advice = (
             f"The message has {MAX_ATTACHMENTS + further}; the first {MAX_ATTACHMENTS} are read."
         )
-        refusal = Refusal(errors.SourceTooLarge.__name__, advice)
+        refusal = Refusal("source_too_large", advice)
         yield Member(f"{folder}{further} further attachments", parent=parent, refusal=refusal)

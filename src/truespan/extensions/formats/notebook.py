@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.detect import decode
 from truespan.parsing.formats.html import load_html
 from truespan.parsing.formats.markdown import make_parser, read_markdown
@@ -82,7 +82,7 @@ def load_notebook(name: str, data: bytes) -> Loaded:
     """Parse a notebook or raise `SourceRefused`."""
     notebook = _decode(name, data)
     if notebook.cells is None:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     reader = _Reader(name)
     for number, cell in enumerate(notebook.cells, 1):
         before = len(reader.blocks)
@@ -102,7 +102,7 @@ def load_notebook(name: str, data: bytes) -> Loaded:
 def _decode(name: str, data: bytes) -> _Notebook:
     text = decode(data)
     if text is None:
-        raise SourceNotText(name)
+        raise SourceRefused("source_not_text", name)
     try:
         try:
             return msgspec.json.decode(text, type=_Notebook)
@@ -112,9 +112,9 @@ def _decode(name: str, data: bytes) -> _Notebook:
             # Python also writes NaN and lone surrogates, which are not JSON.
             return msgspec.convert(json.loads(text), _Notebook)
     except RecursionError:
-        raise SourceUnsafe(name) from None
+        raise SourceRefused("source_unsafe", name) from None
     except ValueError as error:
-        raise SourceBroken(name) from error
+        raise SourceRefused("source_broken", name) from error
 
 
 class _Reader(Struct):

@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truespan.errors import (
-    OCR_ADVICE,
-    SourceBroken,
-    SourceEmpty,
-    SourceTooLarge,
-    SourceUnsupported,
-)
+from truespan.errors import OCR_ADVICE, SourceRefused
 from truespan.parsing.formats.pdf.lines import MAX_SIDE, Line, sort_by_position
 from truespan.parsing.formats.pdf.paragraphs import (
     describe_recognised,
@@ -155,9 +149,9 @@ def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> 
 
 
 def load_image_file(name: str, data: bytes, *, ocr: bool) -> Loaded:
-    """Recognise the text of an image file; raise SourceUnsupported without `ocr`."""
+    """Recognise the text of an image file; raise SourceRefused without `ocr`."""
     if not ocr:
-        raise SourceUnsupported(name, advice=OCR_ADVICE)
+        raise SourceRefused("source_unsupported", name, advice=OCR_ADVICE)
     return load_image(name, data, Recogniser())
 
 
@@ -165,7 +159,7 @@ def load_image(name: str, data: bytes, recogniser: Recogniser) -> Loaded:
     """Recognise the text of an image file, or raise `SourceRefused`. A TIFF may have pages."""
     pages = [recogniser.find_lines(picture) for picture in _read_frames(name, data)]
     if not any(pages):
-        raise SourceEmpty(name)
+        raise SourceRefused("source_empty", name)
     paragraphs = list(join_paragraphs(place_lines(pages), (), ()))
     return Loaded(tuple(to_blocks(paragraphs)), warnings=tuple(describe_recognised(pages)))
 
@@ -181,7 +175,7 @@ def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
             for frame in ImageSequence.Iterator(file):
                 count += 1
                 if count > _MAX_FRAMES or frame.width * frame.height > _MAX_PIXELS:
-                    raise SourceTooLarge(name)
+                    raise SourceRefused("source_too_large", name)
                 picture = _to_rgb(ImageOps.exif_transpose(frame))
                 picture.thumbnail((MAX_SIDE, MAX_SIDE))
                 yield np.asarray(picture)
@@ -189,9 +183,9 @@ def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
                 if file.format != "TIFF":
                     return
     except Image.DecompressionBombError:
-        raise SourceTooLarge(name) from None
+        raise SourceRefused("source_too_large", name) from None
     except (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError):
-        raise SourceBroken(name) from None
+        raise SourceRefused("source_broken", name) from None
 
 
 def _to_rgb(picture: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import BlockWriter, Passage
 from truespan.parsing.formats.drawing import CHART, C, Line, read_lines, read_text, write_chart
@@ -56,7 +56,7 @@ def load_pptx(name: str, data: bytes, *, images: bool) -> Loaded:
         properties = read_properties(package, language=None)
     except RecursionError as error:
         # The depth limit of the XML parser should prevent this; a crash would be worse.
-        raise SourceUnsafe(name) from error
+        raise SourceRefused("source_unsafe", name) from error
     warnings = slides.pictures.warnings()
     if slides.missing:
         warnings.append(f"Slides that are damaged or missing: {slides.missing}.")
@@ -286,7 +286,8 @@ class Slides(Struct):
     def _read_layout(self, member: str) -> Part | None:
         try:
             return self.package.read_part(member)
-        except SourceBroken:
+        except SourceRefused as refused:
+            refused.raise_unless("source_broken")
             return None
 
 

@@ -13,7 +13,7 @@ import re
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import SourceBroken, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.blocks import (
     TITLE_LEVEL,
     BlockWriter,
@@ -185,7 +185,7 @@ class _Table(Struct):
 def load_rtf(name: str, data: bytes) -> Loaded:
     """Parse an RTF file or raise `SourceRefused`."""
     if not data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     reader = _Reader(name)
     reader.read(data)
     writer = BlockWriter()
@@ -243,7 +243,7 @@ class _Reader:
                 self._skip = 0
                 if brace == b"{":
                     if len(self._stack) > _MAX_DEPTH:
-                        raise SourceUnsafe(self.name)
+                        raise SourceRefused("source_unsafe", self.name)
                     self._flush()
                     self._stack.append(self._state)
                     self._state = replace(self._state, opens="")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from truespan.errors import ReceiptInvalid, SourceUnreadable, resource_error
+from truespan.errors import ReceiptInvalid, SourceRefused, resource_error
 from truespan.extensions.proof.types import PublicKeys, SignedReceipt, SourcePlace, VerifiedReceipt
 from truespan.extensions.proof.verify import ReceiptError, check_source, read_file, verify
 from truespan.settings import read_settings
@@ -43,7 +43,7 @@ def _compare(
     try:
         data = read_file(source)
     except OSError as error:
-        raise resource_error(error) or SourceUnreadable(source.name) from None
+        raise resource_error(error) or SourceRefused("source_unreadable", source.name) from None
     for document in check_source(claims, data):
         canonical = _read_text(source.name, document["doc_id"], data, claims, settings_folder)
         for number, passage in enumerate(claims["passages"]):

@@ -19,7 +19,7 @@ from truespan.core.clock import format_time
 from truespan.engine.access import LibraryPart
 from truespan.engine.components import Components
 from truespan.engine.reader import Reader
-from truespan.errors import InvalidArgument, NotAllowed, SigningKeyMissing
+from truespan.errors import InvalidArgument, InvalidConfiguration, NotAllowed
 from truespan.extensions.proof.statement import (
     describe_passage,
     describe_request,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def require_key(world: World) -> None:
-    """Raise SigningKeyMissing unless the library can sign, before anything is asked."""
+    """Raise InvalidConfiguration unless the library can sign, before anything is asked."""
     Signer(world.access.components).require_key()
 
 
@@ -65,11 +65,11 @@ class Signer(Struct, frozen=True):
     components: Components
 
     def require_key(self) -> SigningKey:
-        """Return the key that signs; raises SigningKeyMissing."""
+        """Return the key that signs; raises InvalidConfiguration."""
         keys = self.components.signing_keys
         key = keys.signing_key() if keys is not None else None
         if key is None:
-            raise SigningKeyMissing
+            raise InvalidConfiguration(code="signing_key_missing")
         return key
 
     def sign(self, result: Result) -> SignedReceipt:
@@ -77,7 +77,7 @@ class Signer(Struct, frozen=True):
 
         Raises:
             InvalidArgument: The result was changed.
-            SigningKeyMissing: The library has no signing key.
+            InvalidConfiguration: The library has no signing key.
         """
         key, origin = self.require_key(), result.origin
         if origin is None or origin.asked is None:

@@ -28,7 +28,7 @@ from msgspec.structs import asdict, replace
 from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
-from truespan.errors import GoldenInvalid, InvalidArgument
+from truespan.errors import InvalidArgument, LinesInvalid
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, parse_comparisons, read_conditions, spell_comparisons
@@ -78,16 +78,16 @@ class GoldenQuery(Struct, frozen=True):
 
 
 def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
-    """Return the golden queries of a YAML or JSON Lines file; raises GoldenInvalid."""
+    """Return the golden queries of a YAML or JSON Lines file; raises LinesInvalid."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise GoldenInvalid(name, [(line, "not UTF-8")]) from None
+        raise LinesInvalid("golden_invalid", name, [(line, "not UTF-8")]) from None
     lengths = enumerate(map(len, text.split("\n")), start=1)
     if long := [number for number, length in lengths if length > MAX_LINE_LENGTH]:
         reason = f"longer than {MAX_LINE_LENGTH} characters"
-        raise GoldenInvalid(name, [(number, reason) for number in long])
+        raise LinesInvalid("golden_invalid", name, [(number, reason) for number in long])
     items, faults = _read_items(name, text)
     queries: list[GoldenQuery] = []
     seen: dict[str, int] = {}
@@ -103,7 +103,7 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
     if not items and not faults:
         faults.append((1, "contains no query"))
     if faults:
-        raise GoldenInvalid(name, sorted(faults))
+        raise LinesInvalid("golden_invalid", name, sorted(faults))
     return tuple(queries)
 
 
@@ -121,7 +121,7 @@ def _read_items(name: str, text: str) -> tuple[list[Item], list[tuple[int, str]]
         )
     if len(starts) > MAX_QUERIES:
         reason = f"has {len(starts)} queries; at most {MAX_QUERIES} are accepted"
-        raise GoldenInvalid(name, [(starts[MAX_QUERIES], reason)])
+        raise LinesInvalid("golden_invalid", name, [(starts[MAX_QUERIES], reason)])
     try:
         entries = parse_yaml(text) if _is_yaml(name) else [_read_line(*line) for line in lines]
     except Refused as refused:

@@ -142,9 +142,9 @@ class WorldEvaluation(WorldPart, frozen=True):
             The grades of each query and their means.
 
         Raises:
-            GoldenInvalid: The file has invalid lines; the error lists all of them. Nothing was
+            LinesInvalid: The file has invalid lines; the error lists all of them. Nothing was
                 asked.
-            GenerationNotFound, DomainNotFound: The world has no such generation or domain.
+            NotFound, NotFound: The world has no such generation or domain.
             NotAllowed: The caller may read only as a reader.
         """
         target = self._select(generation, domain, without)
@@ -183,7 +183,7 @@ class WorldEvaluation(WorldPart, frozen=True):
 
         Raises:
             InvalidArgument: Several modes and `against` are given.
-            GoldenInvalid, GenerationNotFound, NotAllowed: As `run`.
+            LinesInvalid, NotFound, NotAllowed: As `run`.
         """
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
@@ -240,7 +240,7 @@ class WorldEvaluation(WorldPart, frozen=True):
             The proposal, with the curves it rests on.
 
         Raises:
-            GoldenInvalid, GenerationNotFound: As `run`.
+            LinesInvalid, NotFound: As `run`.
             NotAllowed: The caller may not read the whole world, or not write with `keep`.
         """
         target, store = self._with_target(generation), self._access.components.store
@@ -304,7 +304,7 @@ class WorldEvaluation(WorldPart, frozen=True):
             golden: Path of a file, its bytes, or the queries.
 
         Raises:
-            GoldenInvalid: The file has invalid lines; the error lists all of them.
+            LinesInvalid: The file has invalid lines; the error lists all of them.
         """
         if isinstance(golden, str | PurePath):
             path = str(golden)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidArgument, KeyBusy, KeyReused, NotAllowed, TruespanError
+from truespan.errors import Conflict, InvalidArgument, NotAllowed, TruespanError
 from truespan.types.ids import hash_text
 from truespan.types.job import Job
 from truespan.types.scope import OWNER, Verb
@@ -38,7 +38,7 @@ class LibraryServer:
         the token may impersonate.
 
         Raises:
-            Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+            NotAllowed: It is not a token, or unknown, expired or revoked; always the same error.
             NotAllowed: No rule gives a user of the identity provider any right.
             ProviderUnavailable: The keys of the identity provider cannot be loaded.
         """
@@ -68,7 +68,7 @@ class LibraryServer:
         return self._library._open(reference)
 
     def require_key(self) -> None:
-        """Raise SigningKeyMissing unless the library can sign."""
+        """Raise InvalidConfiguration unless the library can sign."""
         from truespan.extensions.proof.signing import Signer
 
         Signer(self._components).require_key()
@@ -154,7 +154,7 @@ class IdempotencyStore:
         request with a key.
 
         Raises:
-            KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
+            Conflict, Conflict: The key belongs to another request, or its request still runs.
         """
         text = key.text
         if not 1 <= len(text) <= MAX_KEY_LENGTH or not text.isascii() or not text.isprintable():
@@ -180,14 +180,14 @@ class IdempotencyStore:
         if claim is None:
             return None
         if claim.fingerprint != fingerprint:
-            raise KeyReused
+            raise Conflict(code="idempotency_key_reused")
         if claim.reply is not None:
             return key.sealed(claim.reply)
         # A process that died before it stored its reply has not sent it either.
         if processes.is_alive(claim.process) or not store.take_over_key(
             digest, claim.process, processes.own()
         ):
-            raise KeyBusy
+            raise Conflict(code="idempotency_key_busy", retry_after=1.0)
         return None
 
     def _end(self, digest: bytes, reply: bytes | None) -> None:

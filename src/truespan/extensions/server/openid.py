@@ -210,7 +210,7 @@ class OpenIdVerifier:
         """Return the claims of a token.
 
         Raises:
-            Unauthorized: A check failed; the error does not say which.
+            NotAllowed: A check failed; the error does not say which.
             ProviderUnavailable: The keys of the provider cannot be loaded.
         """
         parts = token.split(".")
@@ -277,7 +277,7 @@ def _decode(part: str, name: str) -> dict[str, Any]:
 
 def _refuse(reason: str) -> NoReturn:
     _log.info(Event.AUTH_REFUSED.value, extra={FIELDS: {"reason": reason}})
-    raise errors.Unauthorized from None
+    raise errors.NotAllowed.of("unauthorized") from None
 
 
 def key_client(url: str, clock: Clock) -> Callable[[], bytes]:

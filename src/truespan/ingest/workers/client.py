@@ -17,7 +17,7 @@ from typing import IO
 import msgspec
 
 from truespan.core.child_process import ChildProcess
-from truespan.errors import LoaderCrashed, resource_error, source_refusal
+from truespan.errors import SourceRefused, resource_error, source_refusal
 from truespan.ingest.draft_task import DraftTask, DraftTools
 from truespan.types.document import Draft
 
@@ -37,9 +37,9 @@ _WORKER_MEMORY = 512 << 20
 
 
 class Refusal(msgspec.Struct, array_like=True):
-    """A refusal by a worker: the class and the name of the error, its advice and its notes."""
+    """A refusal by a worker: code, file name, advice and notes of the error."""
 
-    kind: str
+    code: str
     name: str
     advice: str | None
     notes: tuple[str, ...]
@@ -113,7 +113,7 @@ class DraftWorkers:
         if kind == FAILURE:
             return make_here(task)
         refusal = msgspec.msgpack.decode(content, type=Refusal)
-        error = source_refusal(refusal.kind, refusal.name, refusal.advice)
+        error = source_refusal(refusal.code, refusal.name, refusal.advice)
         for note in refusal.notes:
             error.add_note(note)
         raise error
@@ -145,7 +145,7 @@ class DraftWorkers:
             with self._lock:
                 self._free.append(worker)
             return answer
-        raise LoaderCrashed(task.source.name)
+        raise SourceRefused("loader_crashed", task.source.name)
 
 
 class _Worker(ChildProcess):

@@ -58,8 +58,7 @@ def answer(message: bytes, tools: DraftTools) -> tuple[int, bytes]:
         return DRAFT, encode_draft(run_task(task, tools))
     except SourceRefused as error:
         notes = tuple(getattr(error, "__notes__", ()))
-        advice = error.advice if error.advice != type(error).advice else None
-        refusal = Refusal(type(error).__name__, error.name, advice, notes)
+        refusal = Refusal(error.code, error.name, error.own_advice, notes)
         return REFUSAL, msgspec.msgpack.encode(refusal)
     except Exception:
         return FAILURE, b""

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from truespan.errors import SourceNotText
+from truespan.errors import SourceRefused
 from truespan.parsing.detect import decode
 from truespan.text.clean import clean
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
@@ -105,7 +105,7 @@ def _to_block(rows: Sequence[Row], header_rows: int) -> Block | None:
 
 
 def read_table(name: str, data: bytes, *, tabs: bool = False) -> Table:
-    """Return the rows of a file that are not blank; raises SourceNotText."""
+    """Return the rows of a file that are not blank; raises SourceRefused."""
     text = decode_table(name, data)
     dialect: Dialect | None = None
     if hint := _HINT.match(text):
@@ -134,7 +134,7 @@ def decode_table(name: str, data: bytes) -> str:
         if max(even, odd) > 4 * min(even, odd) and max(even, odd) * 4 > len(head):
             text = decode(b"\xef\xbb\xbf" + data.decode(encoding, "replace").encode())
     if text is None:
-        raise SourceNotText(name)
+        raise SourceRefused("source_not_text", name)
     return text.removeprefix("\ufeff")
 
 

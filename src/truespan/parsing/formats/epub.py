@@ -22,7 +22,7 @@ import lxml.etree as etree
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive, resolve_path
 from truespan.parsing.formats.html import Pictures, read_page, to_block
 from truespan.parsing.formats.html.elements import PageReader
@@ -53,7 +53,7 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
     book = _Book(BookFiles(name, Archive(name, data)), images)
     blocks = tuple(book.read_blocks())
     if not book.readable:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     warnings = (
         f"{'1 page is' if count == 1 else f'{count} pages are'} {reason}"
         for count, reason in (
@@ -157,9 +157,9 @@ class _Book:
         try:
             content = self._files.archive.read(base) or b""
             read_page(self._files.name, content, reader, xhtml=item.media_type != "text/html")
-        except SourceUnsafe:
-            raise
-        except SourceRefused:
+        except SourceRefused as refused:
+            if refused.code == "source_unsafe":
+                raise
             self.unreadable += 1
             return []
         self.readable += 1
@@ -242,9 +242,9 @@ class BookFiles:
             return None
         try:
             return parse_xhtml(self.name, content)
-        except SourceUnsafe:
-            raise
-        except SourceRefused:
+        except SourceRefused as refused:
+            if refused.code == "source_unsafe":
+                raise
             return None
 
 
@@ -267,7 +267,7 @@ def read_package(files: BookFiles) -> Package:
     base = _find_package(files)
     root = files.parse(base)
     if root is None:
-        raise SourceBroken(files.name)
+        raise SourceRefused("source_broken", files.name)
     listed = [
         Item(
             id=id,
@@ -312,7 +312,7 @@ def _find_package(files: BookFiles) -> str:
                 return member
     packages = sorted(name for name in files.archive.names if name.lower().endswith(".opf"))
     if not packages:
-        raise SourceBroken(files.name)
+        raise SourceRefused("source_broken", files.name)
     return packages[0]
 
 
@@ -339,7 +339,9 @@ def _refuse_encrypted(files: BookFiles, pages: set[str | None]) -> None:
         elif tag == "cipherreference" and algorithm not in _FONT_OBFUSCATION:
             uri = element.get("URI") or element.get("uri") or ""
             if files.find_member("", uri) in pages:
-                raise SourceEncrypted(files.name, advice="Its pages are encrypted by the seller.")
+                raise SourceRefused(
+                    "source_encrypted", files.name, advice="Its pages are encrypted by the seller."
+                )
 
 
 def _read_properties(root: etree._Element) -> Properties:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from truespan.core.strict_json import parse_number, parse_whole_number
-from truespan.errors import SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.formats.delimited import decode_table
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
@@ -64,15 +64,15 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
     """Return the records of a JSON file, or with `lines` of JSON Lines, as blocks.
 
     Raises:
-        SourceNotText: the bytes are not text.
-        SourceUnsafe: the nesting is too deep.
+        SourceRefused: the bytes are not text.
+        SourceRefused: the nesting is too deep.
     """
     text = _decode(name, data)
     try:
         records = list(_read_lines(text) if lines else _Scanner(text).read())
         blocks = list(_to_blocks(records))
     except RecursionError:
-        raise SourceUnsafe(name) from None
+        raise SourceRefused("source_unsafe", name) from None
     faults = sum(bool(record.fault) for record in records)
     lines_are = "1 line is" if faults == 1 else f"{faults} lines are"
     warning = f"{lines_are} not JSON and read as text."
@@ -88,8 +88,8 @@ def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record
     """Yield the records of a file; text that is not JSON is a record with a fault.
 
     Raises:
-        SourceNotText: the bytes are not text.
-        SourceUnsafe: the nesting is too deep.
+        SourceRefused: the bytes are not text.
+        SourceRefused: the nesting is too deep.
     """
     text = _decode(name, data)
     try:
@@ -97,7 +97,7 @@ def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record
         records = None if lines else _read_whole(text)
         yield from _read_lines(text) if records is None else records
     except RecursionError:
-        raise SourceUnsafe(name) from None
+        raise SourceRefused("source_unsafe", name) from None
 
 
 def _decode(name: str, data: bytes) -> str:

@@ -56,7 +56,7 @@ class _Piece(NamedTuple):
 
 
 def load_markdown_file(name: str, data: bytes) -> Loaded:
-    """Parse a Markdown file, or raise `SourceNotText`."""
+    """Parse a Markdown file, or raise `SourceRefused`."""
     # The result is cleaned again when it is assembled: an entity may be an invisible character.
     return load_markdown(clean(require_text(name, data)))
 

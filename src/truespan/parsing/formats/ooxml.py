@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceUnsupported
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive, resolve_path
 from truespan.parsing.xml import local, parse_xml
 from truespan.types.text import Figure, Image, PictureCounts, Properties
@@ -108,9 +108,9 @@ class OfficePackage:
         kinds = [found for found in self.relations.values() if found.kind == "officeDocument"]
         part = self.read_part(kinds[0].target if kinds else usual)
         if part is None:
-            raise SourceBroken(self.name)
+            raise SourceRefused("source_broken", self.name)
         if part.root.tag != tag:
-            raise SourceUnsupported(self.name)
+            raise SourceRefused("source_unsupported", self.name)
         return part
 
     def read_part(self, member: str | None) -> Part | None:
@@ -132,7 +132,8 @@ class OfficePackage:
         """
         try:
             return None if self.archive.find(member) in self._read else self.read_part(member)
-        except SourceBroken:
+        except SourceRefused as refused:
+            refused.raise_unless("source_broken")
             self.left_out += 1
             return None
 
@@ -166,7 +167,8 @@ def read_properties(package: OfficePackage, *, language: str | None) -> Properti
     relation = kinds.get("core-properties")
     try:
         part = package.read_part(relation.target if relation else _USUAL_PROPERTIES)
-    except SourceBroken:
+    except SourceRefused as refused:
+        refused.raise_unless("source_broken")
         part = None
     texts: dict[str, str] = {}
     for element in part.root if part else ():
@@ -254,7 +256,8 @@ class Pictures(Struct):
         if self.wanted and member not in self._indexes:
             try:
                 content = self.archive.read(member)
-            except (SourceBroken, SourceUnsupported):
+            except SourceRefused as refused:
+                refused.raise_unless("source_broken", "source_unsupported")
                 content = None
             self._damaged += content is None
             self._indexes[member] = None if content is None else len(self.images)

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from truespan.core.fields import MAX_LABEL_LENGTH, FieldError
-from truespan.errors import FieldsInvalid, RecordInvalid, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.detect import format_of
 from truespan.parsing.formats import CSV, JSONL, TSV
 from truespan.parsing.formats.delimited import read_table
@@ -54,7 +54,7 @@ def open_records(name: str, data: bytes, fields: RecordFields) -> Iterator[Membe
     """Yield each record as a document; None for a record without text.
 
     Raises:
-        FieldsInvalid: a declared field does not exist in the file.
+        SourceRefused: a declared field does not exist in the file.
     """
     found = format_of(name, data)
     if found in (CSV, TSV):
@@ -65,15 +65,17 @@ def open_records(name: str, data: bytes, fields: RecordFields) -> Iterator[Membe
         if known and wanted not in known:
             listed = ", ".join(list(known)[:_MAX_LISTED])
             more = " and others" if len(known) > _MAX_LISTED else ""
-            raise FieldsInvalid(
-                name, advice=f"There is no field {wanted!r}. The fields are {listed}{more}."
+            raise SourceRefused(
+                "fields_invalid",
+                name,
+                advice=f"There is no field {wanted!r}. The fields are {listed}{more}.",
             )
     lines: dict[str, int] = {}
     for item in items:
         try:
             member = _make_member(item, fields)
         except RecursionError:
-            raise SourceUnsafe(name) from None
+            raise SourceRefused("source_unsafe", name) from None
         if member is None:
             yield None
             continue
@@ -128,7 +130,7 @@ def _split(value: Any) -> list[str]:
 
 def _refuse(line: int, name: str, fault: str) -> Member:
     advice = f"In line {line} {fault}."
-    return Member(name, line=line, refusal=Refusal(RecordInvalid.__name__, advice))
+    return Member(name, line=line, refusal=Refusal("record_invalid", advice))
 
 
 def _join_texts(title: str, texts: Sequence[str], declared: str) -> tuple[str, str]:
@@ -234,8 +236,10 @@ def _choose_records(name: str, records: list[Record], path: str) -> list[Record]
         value = _find(whole, path)
         if not isinstance(value, list) or isinstance(value, Pairs) or not value:
             known = ", ".join(lists) or "none"
-            raise FieldsInvalid(
-                name, advice=f"There is no list of records at {path!r}. The lists are: {known}."
+            raise SourceRefused(
+                "fields_invalid",
+                name,
+                advice=f"There is no list of records at {path!r}. The lists are: {known}.",
             )
         line = parts[0].line
         return [Record(line, inner) for inner in value]

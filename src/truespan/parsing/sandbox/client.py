@@ -83,11 +83,11 @@ class ChildGone(Exception):
 
 
 class ChildFailed(Exception):
-    """There is no answer; `kind` is the error for the document."""
+    """There is no answer; `code` is that of the error for the document."""
 
-    def __init__(self, kind: type[errors.SourceRefused], advice: str | None = None) -> None:
-        super().__init__(kind.__name__)
-        self.kind, self.advice = kind, advice
+    def __init__(self, code: str, advice: str | None = None) -> None:
+        super().__init__(code)
+        self.code, self.advice = code, advice
 
 
 @dataclass(slots=True)
@@ -113,10 +113,9 @@ class ChildLink(ChildProcess):
                 raise known from error
             # The system is out of memory or processes, or the program is missing.
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
-            kind, advice = (
-                (errors.LoaderNotStarted, None) if scarce else (errors.LoaderCrashed, _NOT_STARTED)
-            )
-            raise ChildFailed(kind, advice) from None
+            if scarce:
+                raise ChildFailed("loader_not_started") from None
+            raise ChildFailed("loader_crashed", _NOT_STARTED) from None
         os.set_blocking(self.requests.fileno(), False)
 
     def ask(
@@ -144,15 +143,15 @@ class ChildLink(ChildProcess):
                 self._send(part, deadline)
         try:
             if self._receive(len(BEGUN), deadline) != BEGUN:
-                raise ChildFailed(errors.SourceTooCostly) if deadline.passed else ChildGone
+                raise ChildFailed("source_too_costly") if deadline.passed else ChildGone
             loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
             if length > (limits.output if loaded else _MAX_REFUSAL_LENGTH):
-                raise ChildFailed(errors.SourceTooLarge)
+                raise ChildFailed("source_too_large")
             answer = Answer(loaded, last, self._receive_all(length, deadline))
         except EOFError:
             raise self._failure(limits, deadline.passed) from None
         if deadline.passed:  # Killed after the answer was received.
-            raise ChildFailed(errors.SourceTooCostly)
+            raise ChildFailed("source_too_costly")
         return answer
 
     def _await_greeting(self) -> None:
@@ -165,10 +164,9 @@ class ChildLink(ChildProcess):
         self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
             ended_by_itself = not deadline.passed and self.process.wait() >= 0
-            kind, advice = errors.LoaderNotStarted, None
             if ended_by_itself:
-                kind, advice = errors.LoaderCrashed, _NOT_STARTED
-            raise ChildFailed(kind, advice)
+                raise ChildFailed("loader_crashed", _NOT_STARTED)
+            raise ChildFailed("loader_not_started")
 
     def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
         """Wait until a pipe is ready; kill the child at the deadline."""
@@ -227,7 +225,7 @@ class ChildLink(ChildProcess):
         unknown = peak <= self._inherited and self._inherited * 2 > limits.memory
         starved = status in _ABORTED if unknown else status < 0 and peak * 2 > limits.memory
         costly = late or status in OUT_OF_TIME or starved
-        return ChildFailed(errors.SourceTooCostly if costly else errors.LoaderCrashed)
+        return ChildFailed("source_too_costly" if costly else "loader_crashed")
 
 
 # Shared by threads: a child is taken from the list under a lock and serves one thread until it is
@@ -292,7 +290,7 @@ class ChildParser:
         content = self._run(Task.DRAW, request.name, subject, data)
         drawn: Rendering | None = _decode(request.name, content, Rendering | None)
         if drawn is not None and len(drawn.boxes) != len(request.parts):
-            raise errors.LoaderCrashed(PurePath(request.name).name)
+            raise errors.SourceRefused("loader_crashed", PurePath(request.name).name)
         return drawn
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
@@ -305,7 +303,7 @@ class ChildParser:
         try:
             return _checked_sentences(text, content)
         except ValueError:
-            raise errors.LoaderCrashed(PurePath(name).name) from None
+            raise errors.SourceRefused("loader_crashed", PurePath(name).name) from None
 
     def _run(
         self,
@@ -333,13 +331,13 @@ class ChildParser:
                 if answer.complete:
                     return answer.content
                 refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
-                error = errors.source_refusal(refusal.kind, shown, refusal.advice)
+                error = errors.source_refusal(refusal.code, shown, refusal.advice)
                 if refusal.trace:
                     error.add_note(refusal.trace)
             except ChildFailed as failure:
-                error = failure.kind(shown, advice=failure.advice)
+                error = errors.SourceRefused(failure.code, shown, advice=failure.advice)
             except msgspec.DecodeError:
-                error = errors.LoaderCrashed(shown)
+                error = errors.SourceRefused("loader_crashed", shown)
         raise error
 
     @property
@@ -374,7 +372,7 @@ class ChildParser:
                 if not isinstance(error, ChildGone):
                     raise
                 if not waiting:
-                    raise ChildFailed(errors.LoaderCrashed) from None
+                    raise ChildFailed("loader_crashed") from None
                 continue
             if answer.last:
                 child.end()
@@ -385,11 +383,11 @@ class ChildParser:
 
 
 def _decode(name: str, content: bytes, kind: Any) -> Any:
-    """Return the answer of a child as a type; raises LoaderCrashed."""
+    """Return the answer of a child as a type; raises SourceRefused."""
     try:
         return msgspec.msgpack.decode(content, type=kind)
     except msgspec.DecodeError:
-        raise errors.LoaderCrashed(PurePath(name).name) from None
+        raise errors.SourceRefused("loader_crashed", PurePath(name).name) from None
 
 
 def _checked_sentences(text: str, content: bytes) -> Sentences:

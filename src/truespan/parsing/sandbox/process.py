@@ -25,7 +25,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
+from truespan.errors import SourceRefused
 from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
 from truespan.types.picture import PictureRequest
@@ -89,12 +89,12 @@ class MembersRequest(msgspec.Struct, array_like=True):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """A refusal: the class name of an error, advice if not the default, and the place of a bug.
+    """A refusal: the code of an error, advice if not the default, and the place of a bug.
 
     The place is a line of our code and contains nothing of the document.
     """
 
-    kind: str
+    code: str
     advice: str | None = None
     trace: str | None = None
 
@@ -197,9 +197,9 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
         out_of_memory = True
     _limit_document(None)
     if out_of_memory:
-        content = msgspec.msgpack.encode(Refusal(SourceTooCostly.__name__))
+        content = msgspec.msgpack.encode(Refusal("source_too_costly"))
     elif loaded and len(content) > limits.output:
-        content, loaded = msgspec.msgpack.encode(Refusal(SourceTooLarge.__name__)), False
+        content, loaded = msgspec.msgpack.encode(Refusal("source_too_large")), False
     last = out_of_memory or _address_space() > _MAX_SIZE_TO_REUSE
     answers.write(ANSWER.pack(loaded, last, len(content)))
     answers.write(content)
@@ -252,8 +252,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
             _allowed.add("os.putenv")
         return msgspec.msgpack.encode(load(name, document, options)), True
     except SourceRefused as refusal:
-        advice = refusal.advice if refusal.advice != type(refusal).advice else None
-        answer = Refusal(type(refusal).__name__, advice)
+        answer = Refusal(refusal.code, refusal.own_advice)
     except MemoryError:
         raise
     except Exception as error:
@@ -266,7 +265,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
                 file = file.replace(os.sep, "/")
                 place = f" in {_PACKAGE}/{file}, line {traceback.tb_lineno}"
             traceback = traceback.tb_next
-        answer = Refusal(LoaderCrashed.__name__, trace=f"{type(error).__name__}{place}")
+        answer = Refusal("loader_crashed", trace=f"{type(error).__name__}{place}")
     return msgspec.msgpack.encode(answer), False
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.core.records import copy_fields
-from truespan.errors import DocumentNotFound
+from truespan.errors import NotFound
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
 from truespan.retrieval.background import LAST_RANK
@@ -299,7 +299,7 @@ class ReaderRetrieval(BundleRequest):
             if book is not None and authority.may(Verb.READ, world.id):
                 catalog = store.document_catalog(scope, world) if scope else None
                 if catalog is None or not catalog.named([book]):
-                    raise DocumentNotFound(book)
+                    raise NotFound("document", book)
             attempt.warnings.append(NO_POSITION)
             return None
 

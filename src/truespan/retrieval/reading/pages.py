@@ -284,7 +284,7 @@ def resolve(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
         )
     if document.active is None:
-        raise errors.DocumentNotFound(document.doc_id)
+        raise errors.NotFound("document", document.doc_id)
     outline = store.outline(scope, document.number)
     # Lists such as the contents stand at the end, but a reader who has seen a line of one has not
     # read that far.
@@ -293,9 +293,9 @@ def resolve(
         text = store.canonical_text(scope, document.number)[:body_end]
         found = list(find_passage(passage, text))
         if not found:
-            raise errors.PassageNotFound
+            raise errors.NotFound("passage")
         if len(found) > 1:
-            raise errors.PassageAmbiguous(len(found))
+            raise errors.InvalidArgument(code="passage_ambiguous", count=len(found))
         return store.sentences_across(scope, document.number, *found[0])[1]
     # The last sentence of the active revision; a newer one may be staged.
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)

@@ -140,7 +140,7 @@ class Session(Statements):
         """Continue the transaction in another world; with `lock`, exclude other writers of it.
 
         Raises:
-            WorldNotFound: the world does not exist.
+            NotFound: the world does not exist.
         """
 
     @abstractmethod
@@ -188,7 +188,7 @@ class Database(ABC):
     """Runs transactions and single statements, each for a scope or for the id of a world.
 
     Values are bound to every statement of a transaction. If the world does not exist, a transaction
-    raises `WorldNotFound`, and a single statement has no rows. With `shared`, statements may also
+    raises `NotFound`, and a single statement has no rows. With `shared`, statements may also
     use tables that belong to no world.
     """
 

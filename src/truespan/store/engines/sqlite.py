@@ -155,7 +155,7 @@ class SqliteSession(Session):
         rows = self.connection.execute("SELECT world_id FROM worlds WHERE id = ?", (world,))
         found = rows.fetchall()
         if not found:
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         self.world = found[0][0]
 
     def create_world(
@@ -455,8 +455,8 @@ def migrate(connection: apsw.Connection) -> None:
 
     Raises:
         InvalidConfiguration: the file has tables of another program.
-        LibraryTooNew: a newer version of Truespan wrote the file.
-        LibraryTooOld: the file was written before the first release.
+        SchemaUnknown: a newer version of Truespan wrote the file.
+        SchemaUnknown: the file was written before the first release.
     """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and "worlds" not in tables:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import LiteralString
 
-from truespan.errors import WorldNotFound
+from truespan.errors import NotFound
 from truespan.store.engines.session import Part, Session, retry_on_conflict
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import Erasure, ErasureKind, FileTreatment
@@ -70,10 +70,10 @@ class Erasures(Part):
             The number of deleted rows by table.
 
         Raises:
-            WorldNotFound: it does not exist, or the authority may not remove it.
+            NotFound: it does not exist, or the authority may not remove it.
         """
         if not authority.may(Verb.ADMINISTER, world):
-            raise WorldNotFound(world)
+            raise NotFound("world", world)
         now = self._clock.now()
         with self._db.write(world, shared=True) as session:
             session.disable_timeout()

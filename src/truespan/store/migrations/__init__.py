@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, LiteralString, NamedTuple, cast
 
-from truespan.errors import LibraryTooNew, LibraryTooOld
+from truespan.errors import SchemaUnknown
 
 OLDEST_VERSION: Final = 100
 """Version of the first released schema. Lower versions were used before the first release."""
@@ -45,14 +45,14 @@ def pending_migrations(engine: str, found: int) -> list[Migration]:
     """Return the migrations that a store lacks; `found` is its version, 0 for an empty store.
 
     Raises:
-        LibraryTooNew: a newer version of Truespan wrote the store.
-        LibraryTooOld: the store was written before the first release.
+        SchemaUnknown: a newer version of Truespan wrote the store.
+        SchemaUnknown: the store was written before the first release.
     """
     newest = newest_version(engine)
     if found > newest:
-        raise LibraryTooNew(found, newest)
+        raise SchemaUnknown("library_too_new", found, newest)
     if 0 < found < OLDEST_VERSION:
-        raise LibraryTooOld(found, OLDEST_VERSION)
+        raise SchemaUnknown("library_too_old", found, OLDEST_VERSION)
     if found == newest:
         return []
     return [migration for migration in load_migrations(engine) if migration.version > found]

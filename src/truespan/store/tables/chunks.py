@@ -10,7 +10,7 @@ from typing import Final, LiteralString, NamedTuple
 
 from msgspec.structs import replace
 
-from truespan.errors import WorldNotFound
+from truespan.errors import NotFound
 from truespan.store.engines.session import (
     BRIEF_WAIT,
     Part,
@@ -331,7 +331,8 @@ class Chunks(Part):
             for world in world_ids(session):
                 try:
                     session.enter(world, lock=True)
-                except WorldNotFound:
+                except NotFound as missing:
+                    missing.raise_unless("world_not_found")
                     # The world was deleted after the list was read.
                     continue
                 rows = session.all(

@@ -72,7 +72,7 @@ class Conversations(Part):
         """Return a conversation of a reader, or of the whole world.
 
         Raises:
-            ConversationNotFound: it does not exist, or not for this caller and reader.
+            NotFound: it does not exist, or not for this caller and reader.
             StoreDamaged: its row does not match its checksum.
         """
         row = None
@@ -85,7 +85,7 @@ class Conversations(Part):
                 reader=reader,
             )
         if row is None:
-            raise errors.ConversationNotFound(reference)
+            raise errors.NotFound("conversation", reference)
         recorded, *cells = row
         if recorded != conversation_checksum(world, cells):
             raise errors.StoreDamaged(
@@ -141,7 +141,7 @@ class Conversations(Part):
         turns of each count, at most `max_turns`.
         """
         if not authority.sees(world):
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         own = self._visible(read_to, days)
         with self._db.read(world, token=authority.owner, reader=reader, **own) as session:
             found = session.all(
@@ -221,11 +221,11 @@ class Conversations(Part):
         among the latest `max_turns` at any position of the reader.
 
         Raises:
-            ConversationNotFound: the conversation or the previous turn was deleted meanwhile.
-            DocumentNotFound: a document that the turn used was deleted meanwhile.
+            NotFound: the conversation or the previous turn was deleted meanwhile.
+            NotFound: a document that the turn used was deleted meanwhile.
         """
         if not authority.sees(world):
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         with self._db.write(world, id=record.id) as session:
             key = session.value(
                 """SELECT c.key FROM conversations c
@@ -237,7 +237,7 @@ class Conversations(Part):
                 own = conversation_checksum(world, cells)
                 key = session.insert_returning("key", "conversations", **columns, checksum=own)
             if key is None:
-                raise errors.ConversationNotFound(record.id)
+                raise errors.NotFound("conversation", record.id)
             _require_grounds(session, key, record.id, new)
             number = session.value(
                 """SELECT coalesce(max(number), 0) + 1 FROM turns
@@ -283,7 +283,7 @@ class Conversations(Part):
             The number of deleted rows by table.
         """
         if not authority.sees(world):
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         values: dict[str, Any] = {"token": authority.owner, "reader": reader, "id": conversation}
         with self._db.write(world, shared=True, **values) as session:
             keys = session.all(
@@ -389,7 +389,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
         wanted=wanted,
     )
     if gone := set(wanted) - {number for (number,) in there}:
-        raise errors.DocumentNotFound(str(min(gone)))
+        raise errors.NotFound("document", str(min(gone)))
     # Deleting a document deletes the first turn that used it and all later ones.
     last = new.follows and session.one(
         "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
@@ -397,7 +397,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
         turn=new.follows,
     )
     if new.follows and not last:
-        raise errors.ConversationNotFound(conversation)
+        raise errors.NotFound("conversation", conversation)
 
 
 def delete_turns_of(session: Session, document: int) -> dict[str, int]:

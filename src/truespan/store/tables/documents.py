@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from operator import itemgetter
 from typing import Any, Final, LiteralString
 
-from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
+from truespan.errors import NotFound, StoreDamaged
 from truespan.store.engines.session import (
     BRIEF_WAIT,
     Part,
@@ -138,7 +138,7 @@ class Documents(Part):
         now = self._clock.now()
         with self._db.write(scope, bulk=True) as session:
             if not has_generation(session):
-                raise GenerationNotFound(scope.generation.number)
+                raise NotFound("generation", scope.generation.number)
             staged = write_revisions(session, scope, drafts, now)
         return {
             ref: [*pending_chunks(ref, draft, ids)]
@@ -355,7 +355,7 @@ class Documents(Part):
                 now=now,
             )
             if not hidden:
-                raise DocumentNotFound(str(document))
+                raise NotFound("document", str(document))
             changed = delete_turns_of(session, document) | delete_notes_of(session, document)
             changed |= redact(session, document, now) if erase else {}
             with changing_revisions(session, scope.world, document):
@@ -470,7 +470,7 @@ class Documents(Part):
                WHERE d.world_id = :world AND d.number = :document AND SEEN(r)"""
         )
         if row is None:
-            raise DocumentNotFound(str(document))
+            raise NotFound("document", str(document))
         data, recorded = row
         if hash_bytes(data) != recorded:
             raise StoreDamaged(f"The text of document {document} does not match its hash.")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
-from truespan.errors import Interrupted, JobNotFound, StoreDamaged
+from truespan.errors import Interrupted, NotFound, StoreDamaged
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.types.job import (
     DocumentState,
@@ -341,7 +341,7 @@ def _read_claims(claims: str) -> Sequence[str]:
 def _require_key(session: Session, job: str) -> int:
     key = session.value("SELECT key FROM jobs WHERE world_id = :world AND id = :job", job=job)
     if key is None:
-        raise JobNotFound(job)
+        raise NotFound("job", job)
     return key
 
 

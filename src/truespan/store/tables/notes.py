@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from truespan.errors import DocumentNotFound, InvalidArgument
+from truespan.errors import InvalidArgument, NotFound
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import queue_files
@@ -38,7 +38,7 @@ class Notes(Part):
         """Store a note about an active revision.
 
         Raises:
-            DocumentNotFound: The document was deleted or has a new revision.
+            NotFound: The document was deleted or has a new revision.
             InvalidArgument: The reader has too many notes.
         """
         assert note.content is not None
@@ -55,7 +55,7 @@ class Notes(Part):
                 document=revision.document,
             )
             if active != revision.revision:
-                raise DocumentNotFound(str(revision.document))
+                raise NotFound("document", str(revision.document))
             count = session.value(
                 f"SELECT count(*) FROM notes WHERE world_id = :world AND reader = :reader {_SEEN}",
                 **_seen(scope),

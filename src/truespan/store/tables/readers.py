@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.errors import NotFound, StoreDamaged
 from truespan.store.engines.session import BRIEF_WAIT, Part, Session, retry_on_conflict
 from truespan.store.integrity.checksums import (
     CHUNK_CELLS,
@@ -78,7 +78,7 @@ class Readers(Part):
                 **numbers_of(revision),
             )
             if document is None:
-                raise DocumentNotFound(str(revision.document))
+                raise NotFound("document", str(revision.document))
             session.execute(
                 """INSERT INTO readers (world_id, name) VALUES (:world, :reader)
                    ON CONFLICT DO NOTHING""",

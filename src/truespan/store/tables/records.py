@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from truespan.errors import NotAllowed, StoreDamaged, WorldNotFound
+from truespan.errors import NotAllowed, NotFound, StoreDamaged
 from truespan.store.engines.session import BRIEF_WAIT, MissingRow, Part, Row, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import QUERIES_ERASED
@@ -374,7 +374,7 @@ class Records(Part):
             StoreBusy: other writers held the lock for too long.
         """
         if not authority.sees(world):
-            raise WorldNotFound(world)
+            raise NotFound("world", world)
         now, record = self._clock.now(), uuid4().hex[:12]
         with self._db.write(world, lock=False, wait=BRIEF_WAIT, max_records=max_records) as session:
             session.insert(
@@ -401,7 +401,7 @@ class Records(Part):
     def usage(self, authority: Authority, world: WorldId, *, limit: int) -> list[UsageRecord]:
         """Return the latest records of a world, newest first."""
         if not authority.sees(world):
-            raise WorldNotFound(world)
+            raise NotFound("world", world)
         rows = self._db.at(world).all(f"{_USAGE} ORDER BY key DESC LIMIT :limit", limit=limit)
         return [_read_usage(row) for row in rows]
 
@@ -412,7 +412,7 @@ class Records(Part):
         """Add a token.
 
         Raises:
-            WorldNotFound: one of its worlds does not exist; nothing is added.
+            NotFound: one of its worlds does not exist; nothing is added.
         """
         _require_owner(authority)
         worlds = [] if isinstance(record.worlds, Unlimited) else sorted(record.worlds)
@@ -444,9 +444,9 @@ class Records(Part):
                         id=world,
                     )
                     if not added:
-                        raise WorldNotFound(world)
+                        raise NotFound("world", world)
         except MissingRow:
-            raise WorldNotFound(world) from None
+            raise NotFound("world", world) from None
 
     def tokens(self, authority: Authority) -> list[TokenRecord]:
         _require_owner(authority)

@@ -93,13 +93,13 @@ class Worlds(Part):
         """Create an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
         if not authority.may(Verb.ADMINISTER, world):
-            raise errors.WorldNotFound(name)
+            raise errors.NotFound("world", name)
         try:
             with self._db.write_every_world() as session:
                 cells = name, self._clock.now(), defaults, _labels_text(audience)
                 session.create_world(world, *cells, world_checksum(world, *cells))
         except DuplicateRow as error:
-            raise errors.WorldExists(name) from error
+            raise errors.Conflict(code="world_exists", name=name) from error
         return World(world, name, None, 0, defaults=defaults, audience=audience)
 
     @retry_on_conflict
@@ -113,10 +113,10 @@ class Worlds(Part):
         """Change the defaults of a world, and the audience of new documents that declare none.
 
         Raises:
-            WorldNotFound: it does not exist, or not for this authority.
+            NotFound: it does not exist, or not for this authority.
         """
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         labels = _labels_text(audience)
         with self._db.write(world, shared=True) as session:
             [(name, created_at)] = session.all(
@@ -216,7 +216,7 @@ class Worlds(Part):
     ) -> World:
         """Lock `profile` to the world's first generation, unless it has one already."""
         if not authority.may(Verb.WRITE, world):
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         with self._db.write(world) as session:
             if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
                 self._add_generation(session, world, 1, profile)
@@ -224,7 +224,7 @@ class Worlds(Part):
                 session.touch_world()
         found = self.find_world(authority, world)
         if found is None:
-            raise errors.WorldNotFound(world)
+            raise errors.NotFound("world", world)
         return found
 
     def _add_generation(
@@ -326,7 +326,7 @@ class Worlds(Part):
                 )
                 current, own = alias or (None, True)
                 if not own:
-                    raise errors.DomainNotFound(domain)
+                    raise errors.NotFound("domain", domain)
             complete = {
                 record.generation.number: record.complete for record in _read_records(session)
             }
@@ -351,7 +351,7 @@ class Worlds(Part):
                     now=self._clock.now(),
                 )
                 if not written:
-                    raise errors.DomainNotFound(domain)
+                    raise errors.NotFound("domain", domain)
             session.insert(
                 "alias_moves",
                 alias=domain or _WORLD_ALIAS,
@@ -388,7 +388,7 @@ class Worlds(Part):
                 "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
             )
             if not removed:
-                raise errors.DomainNotFound(key)
+                raise errors.NotFound("domain", key)
             # A later domain of that name must not inherit them.
             session.execute(
                 "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
@@ -400,7 +400,7 @@ class Worlds(Part):
         """Mark the scope's generation as being removed; from then on nothing can name it.
 
         Raises:
-            GenerationInUse: the world or a domain names it.
+            Conflict: the world or a domain names it.
         """
         number = scope.generation.number
         with self._db.write(scope, shared=True) as session:
@@ -411,14 +411,16 @@ class Worlds(Part):
             )
             names = ["the world itself"] if default == number else []
             if names := [*names, *(f"domain {key!r}" for (key,) in rows)]:
-                raise errors.GenerationInUse(number, ", ".join(names))
+                raise errors.Conflict(
+                    code="generation_in_use", number=number, names=", ".join(names)
+                )
             found = session.execute(
                 """UPDATE generations SET removed_at = coalesce(removed_at, :now)
                    WHERE world_id = :world AND number = :generation""",
                 now=self._clock.now(),
             )
             if not found:
-                raise errors.GenerationNotFound(number)
+                raise errors.NotFound("generation", number)
             session.touch_world()
 
     def retired_generations(self, scope: Scope) -> list[Generation]:

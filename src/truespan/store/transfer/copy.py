@@ -19,7 +19,7 @@ from typing import Any, Final, LiteralString, TypeAlias, cast
 
 from msgspec import Struct
 
-from truespan.errors import CopyDiffers, StoreDamaged, WorldNotFound
+from truespan.errors import CopyDiffers, NotFound, StoreDamaged
 from truespan.store.engines.session import (
     SHARED_TABLES,
     Database,
@@ -209,7 +209,8 @@ class StoreRows:
             if world is not None:
                 try:
                     session.enter(world)
-                except WorldNotFound:
+                except NotFound as missing:
+                    missing.raise_unless("world_not_found")
                     return
             yield from session.stream(_select(table), page=table.page)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe, SourceUnsupported
+from truespan.errors import SourceRefused
 from truespan.extensions.formats.odf.lists import (
     CHART,
     DRAW,
@@ -52,12 +52,12 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
     else:
         manifest = archive.read(_MANIFEST)
         if manifest and b"encryption-data" in manifest:
-            raise SourceEncrypted(name)
+            raise SourceRefused("source_encrypted", name)
         content, common, meta = (
             read_member(name, archive, member) for member in (_CONTENT, _STYLES, _META)
         )
         if content is None:
-            raise SourceBroken(name)
+            raise SourceRefused("source_broken", name)
         roots = [content] if common is None else [content, common]
     styles, pictures = Styles(roots), Pictures(archive, images)
     # Without an outline style, headings have no numbers.
@@ -78,10 +78,10 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
                 elif part.tag == f"{OFFICE}presentation":
                     document.read_slides(part)
                 else:
-                    raise SourceUnsupported(name)
+                    raise SourceRefused("source_unsupported", name)
     except RecursionError as error:
         # The depth limit of the XML parser should prevent this.
-        raise SourceUnsafe(name) from error
+        raise SourceRefused("source_unsafe", name) from error
     properties = read_properties(meta, document.styles.language)
     return Loaded(
         blocks=tuple(document.writer.blocks),
@@ -98,8 +98,8 @@ def read_member(name: str, archive: Archive, member: str) -> etree._Element | No
     content = archive.read(member)
     try:
         return None if content is None else parse_xml(name, content)
-    except SourceBroken:
-        if member == _CONTENT:
+    except SourceRefused as refused:
+        if member == _CONTENT or refused.code != "source_broken":
             raise
         return None
 

@@ -7,7 +7,7 @@ import io
 
 import python_calamine as calamine
 
-from truespan.errors import SourceBroken, SourceEncrypted
+from truespan.errors import SourceRefused
 from truespan.extensions.formats.sheets import Area, Row, Sheet, layout
 from truespan.extensions.formats.sheets.number_format import show_general
 from truespan.parsing.archive import Archive
@@ -36,14 +36,14 @@ def load_binary(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
                 continue
             blocks += layout(_read_sheet(book.get_sheet_by_name(about.name)))
     except calamine.PasswordError as error:
-        raise SourceEncrypted(name) from error
+        raise SourceRefused("source_encrypted", name) from error
     except (calamine.CalamineError, ValueError) as error:
-        raise SourceBroken(name) from error
+        raise SourceRefused("source_broken", name) from error
     except BaseException as error:
         # A panic of the library is not an `Exception`.
         if type(error).__name__ != "PanicException":
             raise
-        raise SourceBroken(name) from error
+        raise SourceRefused("source_broken", name) from error
     warnings = (f"Hidden sheets left out: {left_out}.",) if left_out else ()
     return Loaded(tuple(blocks), warnings=warnings)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.extensions.formats.odf import read_member, read_properties
 from truespan.extensions.formats.odf.lists import DRAW, OFFICE, STYLE, TABLE, TEXT
 from truespan.extensions.formats.sheets import Area, Note, Row, Sheet, layout, read_area
@@ -29,9 +29,9 @@ def load_ods(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
     archive = Archive(name, data)
     content = archive.read("content.xml")
     if content is None:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     if b"encryption-data" in (archive.read("META-INF/manifest.xml") or b""):
-        raise SourceEncrypted(name)
+        raise SourceRefused("source_encrypted", name)
     book = _Book(name, hidden=hidden_sheets)
     book.read(content)
     blocks = [block for sheet in book.sheets for block in layout(sheet)]
@@ -158,7 +158,7 @@ class _Book(Struct):
             return
         self._repeated += len(texts) * (count - 1)
         if self._repeated > _MAX_REPEATED:
-            raise SourceUnsafe(self.name)
+            raise SourceRefused("source_unsafe", self.name)
         shape = tuple(columns)
         shape = self._shapes.setdefault(shape, shape)
         parent = element.getparent()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceRefused
+from truespan.errors import SourceRefused
 from truespan.extensions.formats.sheets import (
     REFERENCE,
     Note,
@@ -54,12 +54,13 @@ def load_xlsx(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
         try:
             if target:
                 book.read_sheet(sheet, target)
-        except SourceBroken:
+        except SourceRefused as refused:
+            refused.raise_unless("source_broken")
             book.broken += 1
             continue
         blocks += layout(sheet)
     if book.broken and not blocks:
-        raise SourceBroken(name)
+        raise SourceRefused("source_broken", name)
     properties = read_properties(package, language=None)
     return Loaded(
         tuple(blocks), title=properties.title, properties=properties, warnings=book.warnings()
@@ -128,7 +129,7 @@ class _Book(Struct):
         """Read the cells, comments, boxes and charts of a sheet."""
         content = self._read(member)
         if content is None:
-            raise SourceBroken(self.name)
+            raise SourceRefused("source_broken", self.name)
         rows = _Rows(self, sheet)
         tags = ("row", "col", "pane", "mergeCell", "autoFilter")
         for element in iterate_xml(self.name, content, *(f"{{*}}{tag}" for tag in tags)):

@@ -161,7 +161,9 @@ class Endpoint(Struct, frozen=True):
             operation = self.operations.get(method)
             if operation is None:
                 head = {"HEAD"} if "GET" in self.operations else set()
-                raise errors.MethodNotAllowed({*self.operations, *head})
+                raise errors.RequestRefused(
+                    code="method_not_allowed", allowed=", ".join(sorted({*self.operations, *head}))
+                )
             scope["truespan.operation"] = operation
             result = await self._handle(operation, scope, receive)
         except errors.TruespanError as error:
@@ -479,7 +481,7 @@ _ELSEWHERE = {
 
 
 async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
-    error, advice = errors.RouteNotFound(), _ELSEWHERE.get(scope["path"])
+    error, advice = errors.NotFound("route"), _ELSEWHERE.get(scope["path"])
     if advice is None:
         await replies.send_reply(replies.problem_reply(error), send)
         return

@@ -122,7 +122,7 @@ class AuthPolicy(Struct, frozen=True):
         name = _strip_port(values[0]) if len(values) == 1 else ""
         if name in self.hosts or (self.any_address and _parse_address(name) is not None):
             return values[0].lower()
-        raise errors.HostRefused
+        raise errors.NotAllowed.of("host_refused")
 
     def check_origin(self, origins: list[bytes], host: str, *, cross_site: bool) -> str | None:
         """Return the foreign origin that may read the reply; None for the server's own pages."""
@@ -132,7 +132,7 @@ class AuthPolicy(Struct, frozen=True):
         if origin in self.origins:
             return origin
         if origin not in (f"http://{host}", f"https://{host}"):
-            raise errors.OriginRefused
+            raise errors.NotAllowed.of("origin_refused")
         return None
 
 
@@ -188,12 +188,12 @@ class Authenticator(Struct):
     def _authenticate(self, authorizations: list[bytes]) -> Principal:
         if not authorizations:
             if self.policy.needs_token:
-                raise errors.Unauthorized
+                raise errors.NotAllowed.of("unauthorized")
             return LOCAL
         scheme, _, secret = authorizations[0].decode("latin-1").partition(" ")
         # An invalid header is never treated as a missing one: that would make the caller the owner.
         if len(authorizations) != 1 or scheme.lower() != "bearer":
-            raise errors.Unauthorized
+            raise errors.NotAllowed.of("unauthorized")
         return self.library.server.admit(secret.strip())
 
     def _count(self, caller: str) -> None:

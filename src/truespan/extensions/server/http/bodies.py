@@ -71,7 +71,12 @@ def check_length(scope: Scope, limit: int, setting: str = BODY_SETTING) -> None:
     if announced and announced[0].isdigit():
         digits = announced[0].lstrip(b"0") or b"0"
         if len(digits) > len(str(limit)) or int(digits) > limit:
-            raise errors.RequestTooLarge(limit, setting=setting)
+            raise _too_large(limit, setting)
+
+
+def _too_large(limit: int, setting: str) -> errors.RequestRefused:
+    advice = f"Send less at once, or raise {setting} in the server's settings." if setting else None
+    return errors.RequestRefused(code="request_too_large", limit=limit, part="body", advice=advice)
 
 
 def limit_body(
@@ -91,7 +96,7 @@ def limit_body(
         length += len(message.get("body", b""))
         complete = complete or not message.get("more_body", False)
         if length > limit:
-            raise errors.RequestTooLarge(limit, setting=setting)
+            raise _too_large(limit, setting)
         return message
 
     return receive_limited
@@ -133,7 +138,7 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
 def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
     """Return a JSON body as the type that an operation takes."""
     if media_type(scope) != "application/json":
-        raise errors.MediaTypeUnsupported("application/json")
+        raise errors.RequestRefused(code="media_type_unsupported", wanted="application/json")
     try:
         value = _decode(kind, body)
         require_unique_keys(body)
@@ -162,7 +167,9 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
     if not query_string:
         return None if kind is None else _default_query(kind)
     if len(query_string) > MAX_QUERY_STRING:
-        raise errors.RequestTooLarge(MAX_QUERY_STRING, "query string")
+        raise errors.RequestRefused(
+            code="request_too_large", limit=MAX_QUERY_STRING, part="query string"
+        )
     try:
         pairs = parse_qsl(
             query_string.decode("ascii"),
@@ -284,7 +291,7 @@ class _FormParser(MultiPartParser):
 async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> FormData:
     """Return the parts of a form; files are in spooled temporary files."""
     if media_type(scope) != FORM:
-        raise errors.MediaTypeUnsupported(FORM)
+        raise errors.RequestRefused(code="media_type_unsupported", wanted=FORM)
     parser = _FormParser(
         Headers(scope=scope),
         _stream_body(scope, receive, limit, UPLOAD_SETTING),

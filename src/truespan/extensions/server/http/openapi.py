@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -26,7 +27,8 @@ from truespan.wire.arguments import with_contract_names
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]
-ErrorType = type[errors.TruespanError]
+ErrorType = type[errors.TruespanError] | str
+"""A code, or a class for all its codes."""
 
 INFO = {
     "title": "Truespan",
@@ -126,10 +128,10 @@ HEADERS = {
 }
 
 COMMON_ERRORS: tuple[ErrorType, ...] = (
-    errors.InvalidArgument,
-    errors.RequestTooLarge,
-    errors.HostRefused,
-    errors.OriginRefused,
+    *("invalid_argument", "query_too_long", "world_not_named"),
+    "request_too_large",
+    "host_refused",
+    "origin_refused",
     errors.DeadlineExceeded,
     errors.Interrupted,
     errors.Overloaded,
@@ -137,24 +139,28 @@ COMMON_ERRORS: tuple[ErrorType, ...] = (
 )
 """Errors of every operation."""
 TOKEN_ERRORS: tuple[ErrorType, ...] = (
-    errors.Unauthorized,
+    "unauthorized",
     errors.TooManyRequests,
     errors.StoreBusy,
     errors.StoreDamaged,
     errors.TooManyOpenFiles,
 )
 """Further errors of every operation that is not public."""
-_WRITE_ERRORS: tuple[ErrorType, ...] = (errors.KeyReused, errors.KeyBusy, errors.StorageFull)
+_WRITE_ERRORS: tuple[ErrorType, ...] = (
+    "idempotency_key_reused",
+    "idempotency_key_busy",
+    errors.StorageFull,
+)
 
 _NOT_FOUND: dict[str, ErrorType] = {
-    "world": errors.WorldNotFound,
-    "document": errors.DocumentNotFound,
-    "chunk": errors.ChunkNotFound,
-    "image_ref": errors.ImageNotFound,
-    "job": errors.JobNotFound,
-    "conversation": errors.ConversationNotFound,
-    "note": errors.NoteNotFound,
-    "generation": errors.GenerationNotFound,
+    "world": "world_not_found",
+    "document": "document_not_found",
+    "chunk": "chunk_not_found",
+    "image_ref": "image_not_found",
+    "job": "job_not_found",
+    "conversation": "conversation_not_found",
+    "note": "note_not_found",
+    "generation": "generation_not_found",
 }
 """Errors of operations by the parameters of their paths."""
 
@@ -182,6 +188,24 @@ _SAMPLES: dict[str, Any] = {
     "state": "running",
 }
 """Arguments of errors in examples, by parameter name or type."""
+_VALUES = dict.fromkeys(
+    ("name", "reference", "world", "job", "names", "what", "extension", "provider", "model"),
+    "example",
+) | {
+    "number": 12,
+    "count": 12,
+    "lacking": "2 documents",
+    "state": "running",
+    "allowed": "GET, HEAD",
+    "wanted": "application/json",
+    "part": "body",
+    "limit": 512,
+    "missing": 12,
+    "stored": 12,
+    "found": 12,
+    "known": 12,
+}
+"""Values of messages in examples."""
 
 
 def document_operation(
@@ -221,7 +245,7 @@ def make_document(
     for operation in operations:
         path = re.sub(r":\w+}", "}", operation.path)
         paths.setdefault(path, {})[operation.method.lower()] = _describe(operation, references)
-    errors = {kind.code: kind for operation in operations for kind in errors_of(operation)}
+    codes = {code for operation in operations for code in errors_of(operation)}
     not_allowed = {
         "description": "The reply to a method that the address does not support (405).",
         "headers": {"Allow": _ref("headers", "Allow")},
@@ -239,7 +263,7 @@ def make_document(
             "paths": paths,
             "components": {
                 "schemas": {name: schemas[name] for name in sorted(schemas)},
-                "examples": {code: _error_example(errors[code]) for code in sorted(errors)},
+                "examples": {code: _error_example(code) for code in sorted(codes)},
                 "headers": HEADERS,
                 "responses": {"MethodNotAllowed": not_allowed},
                 "securitySchemes": {"bearer": BEARER},
@@ -391,40 +415,46 @@ def _events_schema(events: dict[str, Any], references: dict[Any, Schema]) -> Sch
     return {"description": "Each event has a name, and JSON as its data.", "oneOf": variants}
 
 
-def errors_of(operation: Operation) -> list[ErrorType]:
-    """Return every error that an operation can give, ordered by status and code."""
+def errors_of(operation: Operation) -> list[str]:
+    """Return the code of every error that an operation can give, ordered by status and code."""
     declared = [*COMMON_ERRORS, *operation.errors]
     declared += [] if operation.public else TOKEN_ERRORS
     names = re.findall(r"{(\w+)", operation.path)
-    declared += [errors.RouteNotFound] if names else []
+    declared += ["route_not_found"] if names else []
     declared += [_NOT_FOUND[name] for name in names if name in _NOT_FOUND]
     has_body = operation.body_type is not None or operation.takes_form
-    declared += [errors.MediaTypeUnsupported] if has_body else []
+    declared += ["media_type_unsupported"] if has_body else []
     declared += _WRITE_ERRORS if operation.writes else []
-    declared += [errors.DomainNotFound] if operation.domains else []
-    kinds = {kind for parent in declared for kind in errors.error_types(parent)}
-    return sorted(kinds, key=lambda kind: (_status(kind), kind.code))
+    declared += ["domain_not_found"] if operation.domains else []
+    return sorted(codes_of(declared), key=lambda code: (_status(code), code))
 
 
-def _status(kind: ErrorType) -> int:
-    return status_of(kind.__new__(kind)).http
+def codes_of(declared: Iterable[ErrorType]) -> set[str]:
+    """Return declared codes and all codes of declared classes."""
+    expanded = (
+        {each} if isinstance(each, str) else {*errors.error_codes(each)} for each in declared
+    )
+    return set().union(*expanded)
+
+
+def _status(code: str) -> int:
+    return status_of(errors.error_of(code)).http
 
 
 def _failures(operation: Operation) -> dict[str, Schema]:
-    by_status: dict[int, list[ErrorType]] = {}
-    for kind in errors_of(operation):
-        by_status.setdefault(_status(kind), []).append(kind)
+    by_status: dict[int, list[str]] = {}
+    for code in errors_of(operation):
+        by_status.setdefault(_status(code), []).append(code)
     responses: dict[str, Schema] = {}
-    for status, kinds in by_status.items():
-        codes = [kind.code for kind in kinds]
+    for status, codes in by_status.items():
         quoted = [f"`{code}`" for code in codes]
         either = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
         headers: dict[str, Schema] = {}
-        if any(kind.retryable for kind in kinds):
-            is_always_sent = all(kind is errors.TooManyRequests for kind in kinds)
+        if any(errors.error_of(code).retryable for code in codes):
+            is_always_sent = codes == ["too_many_requests"]
             name = "Retry-After" if is_always_sent else "Maybe-Retry-After"
             headers["Retry-After"] = _ref("headers", name)
-        if errors.Unauthorized in kinds:
+        if "unauthorized" in codes:
             headers["WWW-Authenticate"] = _ref("headers", "WWW-Authenticate")
         narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
         content = {
@@ -439,12 +469,16 @@ def _failures(operation: Operation) -> dict[str, Schema]:
     return responses
 
 
-def _error_example(kind: ErrorType) -> Schema:
-    arguments = [
-        _SAMPLES.get(parameter.name) or _SAMPLES[str(parameter.annotation)]
-        for parameter in inspect.signature(kind).parameters.values()
-        if parameter.default in (parameter.empty, "")
-    ]
-    error = kind(*arguments)
+def _error_example(code: str) -> Schema:
+    kind = errors.error_codes()[code]
+    parameters = inspect.signature(kind).parameters.values()
+    if code in kind.codes or kind.__init__ is errors.TruespanError.__init__:
+        error = kind.of(code, **_VALUES)
+        error = error if error.message else kind.of(code, _SAMPLES["message"])
+    else:
+        needed = (each for each in parameters if each.default is each.empty)
+        error = kind(
+            *(_SAMPLES.get(each.name, _SAMPLES.get(str(each.annotation))) for each in needed)
+        )
     value = msgspec.to_builtins(problem_reply(error).value)
     return {"summary": error.message, "value": value}

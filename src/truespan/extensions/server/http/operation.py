@@ -150,7 +150,7 @@ class AsReader(Struct, frozen=True):
     text: str
     body: Any = None
     query: Any = None
-    errors: tuple[type[TruespanError], ...] | None = None
+    errors: tuple[type[TruespanError] | str, ...] | None = None
     example: Mapping[str, Any] | None = None
 
 
@@ -161,7 +161,7 @@ class Operation:
     method: str
     path: str
     handler: Callable[..., Any]
-    errors: tuple[type[TruespanError], ...] = ()
+    errors: tuple[type[TruespanError] | str, ...] = ()
     """Errors for the OpenAPI document, besides those that follow from path and type."""
     status: int = 200
     media_type: str = JSON
@@ -271,7 +271,7 @@ def _sign(result: Result, sign: Callable[[Signable], SignedReceipt]) -> Result:
 class Routes:
     """The operations of one topic, which handlers register, and the errors of all of them."""
 
-    def __init__(self, topic: str, description: str, *errors: type[TruespanError]) -> None:
+    def __init__(self, topic: str, description: str, *errors: type[TruespanError] | str) -> None:
         self.topic = topic
         self.description = description
         self.operations: list[Operation] = []

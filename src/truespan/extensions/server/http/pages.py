@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from truespan.errors import RouteNotFound
+from truespan.errors import NotFound
 from truespan.extensions.server.http.operation import CallContext, Reply, Routes
 
 MEDIA_TYPES = {
@@ -78,7 +78,7 @@ def page_file(context: CallContext) -> Reply[bytes]:
 def _send_file(name: str) -> Reply[bytes]:
     content = page_files().get(name)
     if content is None:
-        raise RouteNotFound
+        raise NotFound("route")
     return Reply(content, 200, PAGE_HEADERS, MEDIA_TYPES[name.rpartition(".")[2]])
 
 

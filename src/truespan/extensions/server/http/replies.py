@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from truespan.errors import MethodNotAllowed, Overloaded, TruespanError, Unauthorized
+from truespan.errors import Overloaded, TruespanError
 from truespan.extensions.server.http.operation import EVENTS, Event, Events, JobStream, Reply
 from truespan.types.bundle import ContextBundle
 from truespan.wire.serialize import failure_of, members, status_of
@@ -82,7 +82,7 @@ HTTP_ADVICE = {
 
 def advice_for(error: TruespanError) -> str:
     """Return the advice of an error to a caller over HTTP; an error's own advice is kept."""
-    usual = error.advice == type(error).advice
+    usual = error.own_advice is None
     return HTTP_ADVICE.get(error.code, error.advice) if usual else error.advice
 
 
@@ -101,13 +101,13 @@ def problem_reply(
         bundle=msgspec.UNSET if bundle is None else bundle,
     )
     headers: list[tuple[str, str]] = []
-    wait = getattr(error, "retry_after", None)
+    wait = error.retry_after
     if wait is not None and math.isfinite(wait):
         headers.append(("retry-after", str(max(1, math.ceil(wait)))))
-    if isinstance(error, Unauthorized):
+    if error.code == "unauthorized":
         headers.append(("www-authenticate", 'Bearer realm="truespan"'))
-    if isinstance(error, MethodNotAllowed):
-        headers.append(("allow", ", ".join(error.allowed)))
+    if allowed := error.values.get("allowed"):
+        headers.append(("allow", str(allowed)))
     return Reply(details, status, tuple(headers), PROBLEM)
 
 

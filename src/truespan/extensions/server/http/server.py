@@ -63,7 +63,12 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._reading_head:
             if self._head > MAX_HEAD_BYTES:
-                self._refuse(errors.RequestTooLarge(MAX_HEAD_BYTES, "head"), 431)
+                self._refuse(
+                    errors.RequestRefused(
+                        code="request_too_large", limit=MAX_HEAD_BYTES, part="head"
+                    ),
+                    431,
+                )
                 return
             self._head += len(data)
         super().data_received(data)
@@ -151,7 +156,7 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
     `on_ready` is called once the server listens.
 
     Raises:
-        LibraryNotFound, InvalidConfiguration, InvalidArgument, WorldNotFound: it cannot be served.
+        LibraryNotFound, InvalidConfiguration, InvalidArgument, NotFound: it cannot be served.
     """
     settings = read_settings(service.folder)
     with truespan.open(service.folder, metrics=True, logs=True) as library:
@@ -319,7 +324,7 @@ def watch_folders(
     """Keep the documents of a world in step with folders, on a thread that ends with the block.
 
     Raises:
-        SourceMissing, InvalidArgument, WorldNotFound: before the block, if they cannot be watched.
+        SourceRefused, InvalidArgument, NotFound: before the block, if they cannot be watched.
     """
     if not folders:
         yield None

@@ -97,7 +97,7 @@ def select_target(
     World and reader are those in the path, which may leave them out if there is only one.
 
     Raises:
-        WorldNotFound: the world does not exist, or the caller may not see it.
+        NotFound: the world does not exist, or the caller may not see it.
         NotAllowed: the caller may not use MCP.
         CallerError: there are several worlds or readers, and the path names none.
     """
@@ -298,7 +298,9 @@ class StreamableApp:
         """Answer a request within the caller's authority, or send a problem."""
         try:
             if scope["method"] not in METHODS:
-                raise errors.MethodNotAllowed(METHODS)
+                raise errors.RequestRefused(
+                    code="method_not_allowed", allowed=", ".join(sorted(METHODS))
+                )
             target = await to_thread.run_sync(self._select, scope)
         except errors.TruespanError as error:
             await send_reply(problem_reply(error), send)
@@ -332,7 +334,7 @@ class StreamableApp:
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         names = [unquote(part) for part in path.partition("/mcp")[2].split("/") if part]
         if len(names) > 2:
-            raise errors.RouteNotFound
+            raise errors.NotFound("route")
         return select_target(
             self._library, self._anonymous, principal, *names, permissions=self._permissions
         )

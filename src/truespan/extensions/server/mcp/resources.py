@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Struct
 
-from truespan.errors import CallerError, DocumentNotFound, InvalidArgument, PositionNotFound
+from truespan.errors import CallerError, InvalidArgument, NotFound
 from truespan.types.document import Document, OutlineEntry
 from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES, ReadingPosition, SentencePage
 from truespan.wire.serialize import members
@@ -65,7 +65,7 @@ def _list_documents(world: World) -> Sequence[DocumentDescription]:
 def _describe_document(world: World, reference: str) -> DocumentDescription:
     document = world.documents.get(reference)
     if document.active is None:
-        raise DocumentNotFound(reference)
+        raise NotFound("document", reference)
     return _describe(document, tuple(world.documents.outline(document.doc_id)))
 
 
@@ -153,7 +153,8 @@ def read_resource(provider: ResourceProvider, uri: str, subject: Any) -> dict[st
         else:
             media_type = "text/plain"
             text = _read_text(provider, subject, reference, int(found[2]), int(found[3]))
-    except (DocumentNotFound, PositionNotFound):
+    except NotFound as missing:
+        missing.raise_unless("document_not_found", "no_reading_position")
         raise _not_found() from None
     return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}], **COMPLETE}
 

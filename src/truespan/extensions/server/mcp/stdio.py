@@ -202,7 +202,7 @@ def open_narrowed(
     If the permissions let this caller write, the context has a second world for that.
 
     Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound, WorldNotNamed, InvalidArgument: it
+        LibraryNotFound, InvalidConfiguration, NotFound, WorldNotNamed, InvalidArgument: it
             cannot be opened.
     """
     with truespan.open(folder) as library:
@@ -235,7 +235,7 @@ def serve_stdio(
     A running call that the client cancels runs to its end, and its result is dropped.
 
     Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound, WorldNotNamed, InvalidArgument: it
+        LibraryNotFound, InvalidConfiguration, NotFound, WorldNotNamed, InvalidArgument: it
             cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING, handlers=[stderr_handler()], force=True)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from truespan.errors import PositionNotFound
+from truespan.errors import NotFound
 from truespan.extensions.server.mcp.caller import CallerContext, Role, Tool, WritePermissions
 from truespan.extensions.server.mcp.passages import (
     MAX_SENTENCE_LENGTH,
@@ -87,7 +87,8 @@ def _list_all_books(caller: CallerContext, _: NoArguments) -> BookList:
 def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookPosition:
     try:
         return BookPosition(reader.position(arguments.book), ())
-    except PositionNotFound:
+    except NotFound as missing:
+        missing.raise_unless("no_reading_position")
         return BookPosition(None, (NO_POSITION,))
 
 

@@ -7,7 +7,6 @@ nothing about unread text, and a note replaces another only on request.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,8 +145,10 @@ def other_books(
 def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> PositionChange:
     reader, writer = caller.world.reader(caller.reader or ""), _writer(caller)
     before: ReadingPosition | None = None
-    with suppress(errors.PositionNotFound):
+    try:
         before = reader.position(arguments.book)
+    except errors.NotFound as missing:
+        missing.raise_unless("no_reading_position")
     if before is None and arguments.book is None:
         raise errors.InvalidArgument(
             "There is no current book.", advice="Name the book; list_books lists them."
@@ -181,7 +182,7 @@ def _find_book(caller: CallerContext, name: str) -> str:
         found = [one for one in documents if matches(one)]
         if len(found) == 1:
             return found[0].doc_id
-    missing = errors.DocumentNotFound(name)
+    missing = errors.NotFound("document", name)
     missing.advice = "Call list_books, and give a doc_id."
     raise missing
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from truespan.engine.components import Components
 from truespan.engine.documents import Documents
 from truespan.engine.reader import Reader
-from truespan.errors import ImageNotFound, SourceRefused, StoreDamaged
+from truespan.errors import NotFound, SourceRefused, StoreDamaged
 from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
 from truespan.types.picture import (
@@ -64,7 +64,7 @@ def read_picture_of(reader: Reader, page: int = 1, *, book: str | None = None) -
 
 def _require(picture: PagePicture | None) -> PagePicture:
     if picture is None:
-        raise ImageNotFound
+        raise NotFound("image")
     return picture
 
 

@@ -17,7 +17,7 @@ from itertools import accumulate
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from truespan.errors import SourceBroken, SourceTooLarge
+from truespan.errors import SourceRefused
 from truespan.parsing.formats.pdf.lines import Line, read_characters, read_lines, sort_lines
 from truespan.types.picture import Box, PictureRequest, Rendering
 
@@ -44,7 +44,7 @@ def draw_page(data: bytes, request: PictureRequest) -> Rendering | None:
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError:
-        raise SourceBroken(request.name) from None
+        raise SourceRefused("source_broken", request.name) from None
     try:
         if not 1 <= request.page <= len(document):
             return None
@@ -54,7 +54,7 @@ def draw_page(data: bytes, request: PictureRequest) -> Rendering | None:
         finally:
             page.close()
     except pdfium.PdfiumError:
-        raise SourceBroken(request.name) from None
+        raise SourceRefused("source_broken", request.name) from None
     finally:
         document.close()
 
@@ -62,13 +62,13 @@ def draw_page(data: bytes, request: PictureRequest) -> Rendering | None:
 def _draw(page: pdfium.PdfPage, request: PictureRequest) -> Rendering | None:
     width, height = page.get_size()
     if not (math.isfinite(width + height) and width > 0 and height > 0):
-        raise SourceBroken(request.name)
+        raise SourceRefused("source_broken", request.name)
     scale = min(
         _PIXELS_PER_POINT, math.sqrt(_MAX_PIXELS / (width * height)), _MAX_SIDE / max(width, height)
     )
     size = math.ceil(width * scale), math.ceil(height * scale)
     if min(size) < 1 or max(size) > _MAX_SIDE + 1:
-        raise SourceTooLarge(request.name)
+        raise SourceRefused("source_too_large", request.name)
     lines = sort_lines(read_lines(page)[0])
     textpage = page.get_textpage()
     try:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter, Passage, TableLines, join
 from truespan.parsing.formats.docx.inline import Box, Inline, Line, NoteRef, is_contents_field
@@ -80,7 +80,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
         properties = read_properties(package, language=body.styles.language)
     except RecursionError as error:
         # The depth limit of the XML parser should prevent this.
-        raise SourceUnsafe(name) from error
+        raise SourceRefused("source_unsafe", name) from error
     warnings = pictures.warnings()
     if package.left_out:
         warnings.append(f"Parts that are damaged or in another format: {package.left_out}.")

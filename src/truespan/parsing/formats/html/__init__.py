@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
+from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive
 from truespan.parsing.detect import decode_declared
 from truespan.parsing.formats.html.elements import PageReader
@@ -148,9 +148,9 @@ class Pictures(Struct):
             extension = _extension_of(self.media_types.get(member, ""), member)
             try:
                 content = archive.read(member) if extension else None
-            except SourceUnsafe:
-                raise
-            except SourceRefused:
+            except SourceRefused as refused:
+                if refused.code == "source_unsafe":
+                    raise
                 return None
             return Image(extension, content) if extension and content else None
 
@@ -229,7 +229,7 @@ def read_page(name: str, content: bytes, reader: PageTarget, *, xhtml: bool = Fa
         found = _CHARSET.search(content, 0, _HEAD) or _DECLARATION.match(content, 0, _HEAD)
     text = decode_declared(content, found[1].decode("ascii", "replace") if found else "")
     if text is None:
-        raise SourceNotText(name)
+        raise SourceRefused("source_not_text", name)
     _parse_html(name, text, reader, xhtml=xhtml)
 
 
@@ -237,12 +237,10 @@ def _parse_xml(name: str, content: bytes) -> etree._Element | None:
     """Return the root of a well-formed page; None if it has to be parsed as HTML."""
     try:
         root = parse_xhtml(name, content)
-    except SourceUnsafe:
+    except SourceRefused as refused:
         # A page may be nested too deep for the XML parser, but entity declarations are an attack.
-        if b"<!ENTITY" in content:
+        if refused.code == "source_unsafe" and b"<!ENTITY" in content:
             raise
-        return None
-    except SourceRefused:
         return None
     # A page without a namespace was parsed as HTML by a parser that limits the depth and loses the
     # page after an empty title.
@@ -295,7 +293,7 @@ def _parse_html(name: str, text: str, reader: PageTarget, *, xhtml: bool) -> Non
     try:
         etree.fromstring(text.encode("utf-8", "replace"), parser)
     except etree.LxmlError as error:
-        raise SourceBroken(name) from error
+        raise SourceRefused("source_broken", name) from error
 
 
 _KEPT = frozenset(

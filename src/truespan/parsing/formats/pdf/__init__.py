@@ -56,12 +56,12 @@ def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool =
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
-            raise errors.SourceEncrypted(name) from None
-        raise errors.SourceBroken(name) from None
+            raise errors.SourceRefused("source_encrypted", name) from None
+        raise errors.SourceRefused("source_broken", name) from None
     if not len(document):
-        raise errors.SourceEmpty(name)
+        raise errors.SourceRefused("source_empty", name)
     if len(document) > _MAX_PAGES:
-        raise errors.SourceTooLarge(name)
+        raise errors.SourceRefused("source_too_large", name)
     try:
         return _load_pages(name, document, ocr, running_heads)
     finally:
@@ -91,11 +91,11 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
         rotated |= {number + 1 for number in to_recognise}
     letters = sum(len(line.text) for lines in pages for line in lines)
     if broken == len(pages):
-        raise errors.SourceBroken(name)
+        raise errors.SourceRefused("source_broken", name)
     if pictures and letters < _HARDLY_ANY_TEXT * len(pages) and pictures * 2 >= len(pages):
-        raise errors.SourceScanned(name)
+        raise errors.SourceRefused("source_scanned", name)
     if not letters:
-        raise errors.SourceEmpty(name)
+        raise errors.SourceRefused("source_empty", name)
     if pictures:
         warnings.append(f"{pictures} of {len(pages)} pages have pictures and hardly any text.")
     if broken:

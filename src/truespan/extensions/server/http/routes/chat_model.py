@@ -30,8 +30,8 @@ Key = Annotated[
     str, Meta(min_length=1, max_length=4000, description="Key of the server. No reply contains it.")
 ]
 _ERRORS = (
-    errors.NotAllowed,
-    errors.InvalidConfiguration,
+    "not_allowed",
+    "invalid_configuration",
     errors.ModelUnavailable,
     errors.ProviderBadReply,
     errors.ProviderRefused,
@@ -127,7 +127,7 @@ def connect_chat_model(context: CallContext, body: Connection) -> TestedModel:
     )
 
 
-@chat_model.delete("/v1/chat-model", errors=(errors.NotAllowed, errors.InvalidConfiguration))
+@chat_model.delete("/v1/chat-model", errors=("not_allowed", "invalid_configuration"))
 def disconnect_chat_model(context: CallContext) -> CurrentModel:
     """Disconnect the chat model.
 

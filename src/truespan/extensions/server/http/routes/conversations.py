@@ -28,19 +28,19 @@ MARKDOWN = "text/markdown"
 _ALL = "/v1/worlds/{world}/conversations"
 _ONE = _ALL + "/{conversation}"
 _ASK: dict[str, Any] = {
-    "errors": (*QUERY_ERRORS, errors.DocumentNotFound),
+    "errors": (*QUERY_ERRORS, "document_not_found"),
     "example": QUESTION,
     "domains": True,
     "signs": True,
 }
-_READER_ERRORS = (*_ASK["errors"], errors.PositionNotFound)
+_READER_ERRORS = (*_ASK["errors"], "no_reading_position")
 
 # Shared by threads: filled while modules are imported, then only read.
 conversations = Routes(
     "Conversations",
     "Questions that follow up on earlier ones. A token sees only conversations that it began.",
-    errors.NotAllowed,
-    errors.ConversationsOff,
+    "not_allowed",
+    "conversations_off",
 )
 
 
@@ -198,7 +198,7 @@ _NOTES = "/v1/worlds/{world}/readers/{reader}/notes"
 notes = Routes(
     "Notes",
     "Notes of a reader. Each is visible from the position on at which it was written.",
-    errors.NotAllowed,
+    "not_allowed",
 )
 
 
@@ -226,7 +226,7 @@ def list_notes(context: CallContext, query: requests.NotesQuery) -> Reply[schema
     _NOTES,
     status=201,
     writes=True,
-    errors=(errors.PositionNotFound, errors.DocumentNotFound),
+    errors=("no_reading_position", "document_not_found"),
     example={"text": "Why does he ask for the key?", "first": 12, "last": 12},
 )
 def add_note(context: CallContext, body: requests.NewNote) -> Reply[schemas.WrittenNote]:

@@ -15,10 +15,10 @@ from truespan.wire.serialize import record_data
 _JOBS = "/v1/worlds/{world}/jobs"
 _GENERATIONS = "/v1/worlds/{world}/generations"
 _ALIAS_ERRORS = (
-    errors.GenerationNotFound,
-    errors.GenerationIncomplete,
+    "generation_not_found",
+    "generation_incomplete",
     errors.PromotionRefused,
-    errors.DomainNotFound,
+    "domain_not_found",
     errors.ProfileMismatch,
 )
 _JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
@@ -28,13 +28,13 @@ JOB_LINKS = {"showJob": _JOB, "cancelJob": _JOB}
 jobs = Routes(
     "Jobs",
     "Ingesting, building generations and maintenance run as background jobs.",
-    errors.NotAllowed,
+    "not_allowed",
 )
 # Shared by threads: as above.
 generations = Routes(
     "Generations",
     "Build a world anew next to the one in use, then switch to it atomically.",
-    errors.NotAllowed,
+    "not_allowed",
 )
 
 
@@ -97,7 +97,7 @@ def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     _JOBS + "/{job}/resume",
     status=202,
     writes=True,
-    errors=(errors.JobNotResumable,),
+    errors=("job_not_resumable",),
     links={"showJob": _JOB},
 )
 def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
@@ -168,7 +168,7 @@ def promote(context: CallContext, body: requests.AliasMove) -> Promotion:
     return context.world().generations.promote(number, domain=body.domain)
 
 
-@generations.delete(_GENERATIONS + "/{generation}", errors=(errors.GenerationInUse,))
+@generations.delete(_GENERATIONS + "/{generation}", errors=("generation_in_use",))
 def remove_generation(context: CallContext) -> schemas.RemovedGeneration:
     """Remove an unused generation.
 

@@ -28,8 +28,8 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CREATED = {"world": "$response.body#/id"}
 _DOCUMENTS = "/v1/worlds/{world}/documents"
 _IMAGE = "/v1/worlds/{world}/images/{image_ref:path}"
-_READ_ERRORS = (errors.NotAllowed,)
-_PICTURE_ERRORS = (*_READ_ERRORS, errors.ImageNotFound)
+_READ_ERRORS = ("not_allowed",)
+_PICTURE_ERRORS = (*_READ_ERRORS, "image_not_found")
 
 # Shared by threads: filled while modules are imported, then only read.
 worlds = Routes("Worlds", "Worlds keep documents apart. Domains are named aliases of generations.")
@@ -77,7 +77,7 @@ def list_worlds(context: CallContext) -> schemas.WorldList:
     "/v1/worlds",
     status=201,
     writes=True,
-    errors=(errors.WorldExists, errors.WorldNotFound, errors.ModelUnavailable),
+    errors=("world_exists", "world_not_found", errors.ModelUnavailable),
     example={"name": "mysteries"},
     links={"showWorld": _CREATED, "listDocuments": _CREATED, "deleteWorld": _CREATED},
 )
@@ -137,7 +137,7 @@ def _world_detail(world: World) -> schemas.WorldDetail:
     )
 
 
-@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))
+@worlds.delete("/v1/worlds/{world}", errors=("world_busy",))
 def delete_world(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
@@ -195,7 +195,7 @@ def count_facets(context: CallContext, query: requests.FacetQuery) -> Facets:
     status=202,
     writes=True,
     check=lambda context: context.world().access.require_writable(),
-    errors=(errors.SourceTooLarge, errors.ProfileMismatch),
+    errors=("source_too_large", errors.ProfileMismatch),
     links=JOB_LINKS,
 )
 def upload_documents(context: CallContext, body: Form) -> Reply[schemas.AcceptedJob]:
@@ -279,7 +279,7 @@ def update_document(context: CallContext, body: requests.LabelChanges) -> schema
     _DOCUMENTS + "/{document}/ingest",
     status=202,
     writes=True,
-    errors=(errors.NotAllowed, errors.SourceMissing, errors.SourceOutside, errors.ProfileMismatch),
+    errors=("not_allowed", "source_missing", "source_outside", errors.ProfileMismatch),
     links=JOB_LINKS,
 )
 def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
@@ -410,7 +410,7 @@ def verify_receipt(context: CallContext, body: requests.ReceiptText) -> schemas.
     return schemas.ReceiptCheck(valid=True, receipt=found)
 
 
-@server.get("/metrics", errors=(errors.NotAllowed,), media_type=METRICS)
+@server.get("/metrics", errors=("not_allowed",), media_type=METRICS)
 def metrics(context: CallContext) -> Reply[bytes]:
     """Get metrics for Prometheus.
 

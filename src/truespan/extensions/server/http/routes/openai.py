@@ -44,7 +44,7 @@ _DONE = msgspec.Raw(b"[DONE]")
 openai = Routes(
     "OpenAI-compatible",
     "Worlds and readers as models for chat clients of the OpenAI API.",
-    errors.NotAllowed,
+    "not_allowed",
 )
 ModelId = Annotated[
     str,
@@ -217,7 +217,7 @@ def _names_of(context: CallContext, world: Any) -> Iterator[str]:
 
 @openai.post(
     "/v1/chat/completions",
-    errors=(*QUERY_ERRORS, errors.WorldNotFound, errors.WorldNotNamed, errors.PositionNotFound),
+    errors=(*QUERY_ERRORS, "world_not_found", errors.WorldNotNamed, "no_reading_position"),
     names_error=True,
     events={"": Completion},
     example={
@@ -263,7 +263,7 @@ def _sent(parts: Iterator[Any]) -> Iterator[Event]:
 
 @openai.post(
     "/v1/embeddings",
-    errors=(*QUERY_ERRORS, errors.WorldNotFound, errors.WorldNotNamed),
+    errors=(*QUERY_ERRORS, "world_not_found", errors.WorldNotNamed),
     names_error=True,
     example={"model": "truespan/mysteries", "input": ["The great clock stopped."]},
 )
@@ -323,13 +323,15 @@ def _find(context: CallContext, model: str) -> tuple[World | Reader, World]:
     name = _world_name(model)
     try:
         world = select_world(context, name)
-    except errors.WorldNotFound:
+    except errors.NotFound as missing:
+        missing.raise_unless("world_not_found")
         # Names of worlds and of readers may contain an @ too; the longest name of a world counts.
         parts = (name or "").split("@")
         for place in range(len(parts) - 1, 0, -1):
             try:
                 world = select_world(context, "@".join(parts[:place]))
-            except errors.WorldNotFound:
+            except errors.NotFound as missing:
+                missing.raise_unless("world_not_found")
                 continue
             return world.reader("@".join(parts[place:])), world
         raise

@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 QUERY_ERRORS = (
-    errors.BlankQuery,
+    "blank_query",
     errors.QueryTooLong,
-    errors.CredentialsMissing,
+    "credentials_missing",
     errors.ProviderUnavailable,
     errors.ProviderRefused,
     errors.ProviderBadReply,
     errors.IndexUnavailable,
-    errors.IndexIncomplete,
+    "index_incomplete",
     errors.IndexRefused,
     errors.IndexKeyRefused,
     errors.IndexNotOwned,
     errors.ProfileMismatch,
-    errors.GenerationNotFound,
-    errors.SigningKeyMissing,
+    "generation_not_found",
+    "signing_key_missing",
 )
 """The errors of every operation that searches."""
 NEW_CONVERSATION = "new"
@@ -57,28 +57,28 @@ QUESTION = {"query": "Who wound the great clock?"}
 CHUNK = {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}
 _WORLD = "/v1/worlds/{world}"
 _ANSWER: dict[str, Any] = {
-    "errors": (*QUERY_ERRORS, errors.WorldNotFound, errors.DocumentNotFound),
+    "errors": (*QUERY_ERRORS, "world_not_found", "document_not_found"),
     "domains": True,
     "signs": True,
     "example": QUESTION,
 }
-_CHAT_ERRORS = (errors.WorldNotNamed, errors.ConversationNotFound, errors.ConversationsOff)
-_READER_ERRORS = (*QUERY_ERRORS, errors.DocumentNotFound)
-_BOOK_ERRORS = (errors.PositionNotFound, errors.DocumentNotFound)
+_CHAT_ERRORS = (errors.WorldNotNamed, "conversation_not_found", "conversations_off")
+_READER_ERRORS = (*QUERY_ERRORS, "document_not_found")
+_BOOK_ERRORS = ("no_reading_position", "document_not_found")
 _READER = "/v1/worlds/{world}/readers/{reader}"
 
 # Shared by threads: filled while modules are imported, then only read.
 asking = Routes(
-    "Asking", "Search a world, retrieve context from it, and ask it questions.", errors.NotAllowed
+    "Asking", "Search a world, retrieve context from it, and ask it questions.", "not_allowed"
 )
 # Shared by threads: as above.
 reading = Routes(
-    "Reading", "Nothing past a reader's position in a book is ever returned.", errors.NotAllowed
+    "Reading", "Nothing past a reader's position in a book is ever returned.", "not_allowed"
 )
 GOLDEN = '- query: Who wound the great clock?\n  phrases: ["the keeper of the tower"]\n'
 # Shared by threads: filled while modules are imported, then only read.
 evaluation = Routes(
-    "Evaluation", "Ask golden queries, and see how well a world answers.", errors.NotAllowed
+    "Evaluation", "Ask golden queries, and see how well a world answers.", "not_allowed"
 )
 
 
@@ -103,7 +103,7 @@ def search(
 
 @asking.post(
     _WORLD + "/retrieve",
-    errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
+    errors=(*QUERY_ERRORS, "document_not_found", errors.ScopeViolation),
     domains=True,
     signs=True,
     as_reader=AsReader(
@@ -303,7 +303,7 @@ def _asked(context: CallContext, body: Any, query: requests.GenerationQuery) -> 
     return reader if position is None else reader.at_position(body.book, position)
 
 
-@reading.get("/v1/worlds/{world}/readers", errors=(errors.NotAllowed,))
+@reading.get("/v1/worlds/{world}/readers", errors=("not_allowed",))
 def list_readers(context: CallContext) -> schemas.ReaderList:
     """List the readers of a world.
 
@@ -313,7 +313,7 @@ def list_readers(context: CallContext) -> schemas.ReaderList:
     return schemas.ReaderList(readers=context.world().readers())
 
 
-@reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
+@reading.get(_READER + "/books", errors=("no_reading_position",))
 def list_books(context: CallContext) -> schemas.ReaderBooks:
     """List the books in which a reader has a position.
 
@@ -323,7 +323,7 @@ def list_books(context: CallContext) -> schemas.ReaderBooks:
     return schemas.ReaderBooks(books=_reader(context).books())
 
 
-@reading.get(_READER + "/position", errors=(errors.PositionNotFound,))
+@reading.get(_READER + "/position", errors=("no_reading_position",))
 def read_position(context: CallContext, query: requests.BookQuery) -> ReadingPosition:
     """Get a reader's position.
 
@@ -334,7 +334,7 @@ def read_position(context: CallContext, query: requests.BookQuery) -> ReadingPos
 
 @reading.put(
     _READER + "/position",
-    errors=(*_BOOK_ERRORS, errors.PassageNotFound, errors.PassageAmbiguous),
+    errors=(*_BOOK_ERRORS, "passage_not_found", "passage_ambiguous"),
     example={"book": "clockmaker.md", "sid": 41},
 )
 def set_position(context: CallContext, body: requests.NewPosition) -> schemas.RecordedPosition:
@@ -367,7 +367,7 @@ def show_image_as_reader(context: CallContext) -> Reply[bytes]:
     return image_reply(_reader(context).image(context.path["image_ref"]))
 
 
-@reading.get(_READER + "/picture", errors=(*_BOOK_ERRORS, errors.ImageNotFound))
+@reading.get(_READER + "/picture", errors=(*_BOOK_ERRORS, "image_not_found"))
 def draw_document_as_reader(context: CallContext, query: requests.BookPictureQuery) -> PagePicture:
     """Get a page of a book as it looks, as far as the reader has read.
 
@@ -382,7 +382,7 @@ def draw_document_as_reader(context: CallContext, query: requests.BookPictureQue
 
 @evaluation.post(
     "/v1/worlds/{world}/evaluate",
-    errors=(*QUERY_ERRORS, errors.GoldenInvalid, errors.PositionNotFound, errors.DocumentNotFound),
+    errors=(*QUERY_ERRORS, "golden_invalid", "no_reading_position", "document_not_found"),
     in_turns=True,
     events={"progress": EvaluationProgress, "finished": EvaluationReport},
     example={"golden": GOLDEN, "modes": ["vector", "hybrid"]},
