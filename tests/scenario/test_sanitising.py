@@ -145,7 +145,7 @@ def test_ingestion_without_the_sanitizer_is_refused(
         tmp_path / "library", create=True, embedder=WordEmbedder(), counter=WordCounter()
     ) as library:
         world = library.world("w", create=True)
-        for refused in (world.ingest, world.plan_ingest, partial(world.ingest, background=True)):
+        for refused in (world.ingest, world.documents.plan, partial(world.ingest, background=True)):
             with raises_code("extension_missing", match=r"sanitizer.*'checks'"):
                 refused(source)
         with raises_code("extension_missing", match="'checks'"):
