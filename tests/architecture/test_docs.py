@@ -73,11 +73,7 @@ from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
-TABLES = {
-    "keys": "[[keys]]",
-    "chunkings": "[chunking.NAME]",
-    "embeddings": "[embedding.NAME]",
-}
+TABLES = {"keys": "[[keys]]", "chunkings": "[chunking.NAME]", "embeddings": "[embedding.NAME]"}
 """Settings that are tables of a file, and how they are spelled there."""
 
 

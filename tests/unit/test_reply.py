@@ -52,8 +52,7 @@ def kind(text: str) -> str:
 
 
 @each_row(
-    ("texts", "expected"),
-    [(BLANK, "blank"), (NO_CONTEXT, "no_context"), (ANSWERS, "answered")],
+    ("texts", "expected"), [(BLANK, "blank"), (NO_CONTEXT, "no_context"), (ANSWERS, "answered")]
 )
 def test_reply_is_blank_without_context_or_an_answer(texts: list[str], expected: str) -> None:
     assert {text: kind(text) for text in texts} == dict.fromkeys(texts, expected)
