@@ -419,10 +419,7 @@ class RecordsContract:
         [entry] = lib.store.word_catalog(scope, world).entries
         assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
         postings = lib.store.postings(scope, ["harbour"])["harbour"]
-        assert (list(postings.keys), postings.packed) == (
-            [entry.key],
-            bytes([0, 0, 0, 0, 1, 0]),
-        )
+        assert (list(postings.keys), postings.packed) == ([entry.key], bytes([0, 0, 0, 0, 1, 0]))
         assert lib.store.postings(scope, ["x" * 300])["x" * 300].packed[4:] == b"\xff\xff"
         for key in (None, entry.key):
             found = lib.store.vocabulary(scope, world, key)

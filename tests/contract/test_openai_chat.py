@@ -19,11 +19,7 @@ from tests.support.providers import Answer, Asked, PassingClock, Reaction
 from tests.support.providers.chat import REPLY, OpenAiChatServer, openai_chat, ring
 from tests.support.providers.cooldowns import keyless_ring
 from tests.support.providers.openai import complaint
-from truespan.errors import (
-    ModelUnavailable,
-    ProviderBadReply,
-    ProviderRefused,
-)
+from truespan.errors import ModelUnavailable, ProviderBadReply, ProviderRefused
 from truespan.protocols import ChatModel
 from truespan.providers.chat import RETRY_SECONDS, ChatDialect
 from truespan.providers.keys import COOLDOWN
@@ -217,9 +213,7 @@ def test_denied_chat_key_is_not_used_again(server: OpenAiChatServer) -> None:
     assert len(server.asked) == 4
 
 
-def test_quota_excess_is_not_retried_with_another_key(
-    server: OpenAiChatServer,
-) -> None:
+def test_quota_excess_is_not_retried_with_another_key(server: OpenAiChatServer) -> None:
     server.fault = lambda asked: complaint(429, "Request too large for tide-teller (TPM)")
     model = openai_chat(server, keys=ring("sk-one", "sk-two"))
 
@@ -290,9 +284,7 @@ def test_a_reply_of_known_length_is_read_as_well(server: OpenAiChatServer) -> No
     assert list(openai_chat(server).stream(QUESTION)) == REPLY
 
 
-def test_reply_without_its_end_mark_is_detected(
-    server: OpenAiChatServer,
-) -> None:
+def test_reply_without_its_end_mark_is_detected(server: OpenAiChatServer) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part

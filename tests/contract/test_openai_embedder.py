@@ -104,9 +104,7 @@ def test_profile_states_everything_that_affects_a_vector(embedder: OpenAiEmbedde
 
 
 @proves("embedding.vector-per-input")
-def test_vectors_are_normalised_and_in_the_order_of_texts(
-    embedder: OpenAiEmbedder,
-) -> None:
+def test_vectors_are_normalised_and_in_the_order_of_texts(embedder: OpenAiEmbedder) -> None:
     together = embedder.embed_documents(PASSAGES)
 
     alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
@@ -125,9 +123,7 @@ def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEmbe
 
 
 @proves("embedding.no-silent-truncation")
-def test_too_long_text_is_refused_and_never_cut(
-    embedder: OpenAiEmbedder,
-) -> None:
+def test_too_long_text_is_refused_and_never_cut(embedder: OpenAiEmbedder) -> None:
     long = f"{SECRET} " * 40_000
 
     for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
@@ -182,9 +178,7 @@ def test_configured_dimensions_are_sent_with_every_request(server: OpenAi) -> No
         assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
 
 
-def test_unsupported_dimensions_are_a_configuration_error(
-    server: OpenAi,
-) -> None:
+def test_unsupported_dimensions_are_a_configuration_error(server: OpenAi) -> None:
     with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):
         embedder_of(server, dimensions=128).embed_query("q")
 

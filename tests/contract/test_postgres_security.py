@@ -246,10 +246,7 @@ def test_role_of_worlds_sees_no_shared_table(filled: LibraryFixture) -> None:
     try:
         for table in sorted(SHARED_TABLES):
             query = sql.SQL("SELECT * FROM {}").format(sql.Identifier("truespan_shared", table))
-            with (
-                pytest.raises(psycopg.errors.InsufficientPrivilege),
-                store.write(one) as session,
-            ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), store.write(one) as session:
                 session.connection.execute(query)
         with pytest.raises(psycopg.errors.InsufficientPrivilege), store.write_shared() as session:
             session.execute("SELECT * FROM truespan.worlds")
@@ -369,9 +366,7 @@ TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
 
 
 @proves("store.postgres-row-security")
-def test_application_of_another_library_is_refused(
-    database: Database,
-) -> None:
+def test_application_of_another_library_is_refused(database: Database) -> None:
     """Roles belong to the server, so the role of one library could act as another's."""
     other = f"stranger_{database.name}"
     with database.admin() as admin:
@@ -385,9 +380,7 @@ def test_application_of_another_library_is_refused(
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
 
 
-def test_locked_tables_are_waited_for_until_the_timeout(
-    database: Database,
-) -> None:
+def test_locked_tables_are_waited_for_until_the_timeout(database: Database) -> None:
     with database.admin() as admin, admin.transaction():
         admin.execute("LOCK TABLE truespan.jobs IN ACCESS EXCLUSIVE MODE")
 
@@ -407,9 +400,7 @@ def test_addresses_in_driver_logs_are_not_printed() -> None:
 
 
 @proves("store.postgres-row-security")
-def test_database_open_to_everybody_is_refused_until_prepared(
-    database: Database,
-) -> None:
+def test_database_open_to_everybody_is_refused_until_prepared(database: Database) -> None:
     with database.admin() as admin:
         admin.execute(
             sql.SQL("GRANT CONNECT ON DATABASE {} TO PUBLIC").format(sql.Identifier(database.name))

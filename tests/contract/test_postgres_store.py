@@ -21,13 +21,7 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.postgres import database_of, fresh_database
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.errors import (
-    InvalidArgument,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    TruespanError,
-)
+from truespan.errors import InvalidArgument, StorageFull, StoreBusy, StoreDamaged, TruespanError
 from truespan.extensions.cluster.postgres import _translate
 from truespan.extensions.cluster.postgres_server import map_errors
 from truespan.store.engines.session import retry_on_conflict
@@ -192,19 +186,14 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
 
 
 @pytest.mark.parametrize("error", MAPPED, ids=lambda kind: kind.__name__)
-def test_engine_errors_are_mapped_without_their_text(
-    error: type[BaseException],
-) -> None:
+def test_engine_errors_are_mapped_without_their_text(error: type[BaseException]) -> None:
     with pytest.raises(MAPPED[error]) as refusal, map_errors():
         raise error("a value: 'secret text'")
 
     assert "secret" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "reference",
-    ["a \0 in it", "\ud800"],
-)
+@pytest.mark.parametrize("reference", ["a \0 in it", "\ud800"])
 def test_what_is_no_text_here_is_the_callers_mistake(lib: LibraryFixture, reference: str) -> None:
     scope = built(lib)
     for call in (
@@ -301,9 +290,7 @@ def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], 
 @pytest.mark.parametrize(
     "error", [psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected]
 )
-def test_transaction_rolled_back_by_conflict_is_repeated(
-    error: type[BaseException],
-) -> None:
+def test_transaction_rolled_back_by_conflict_is_repeated(error: type[BaseException]) -> None:
     method, calls = counted(5, error)
     assert method() == "done"
     assert len(calls) == 6

@@ -35,11 +35,7 @@ from truespan.errors import (
 )
 from truespan.protocols import Reranker
 from truespan.providers.limits import slots_for
-from truespan.providers.rerank import (
-    HttpReranker,
-    OnnxReranker,
-    find_server,
-)
+from truespan.providers.rerank import HttpReranker, OnnxReranker, find_server
 
 QUERY = "Which mould killed bacteria in a dish in 1928?"
 SHAPES = ("jina", "cohere", "tei", "llama.cpp")

@@ -20,12 +20,7 @@ from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import ManualClock, make_library, sqlite_store
-from truespan.errors import (
-    InvalidConfiguration,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-)
+from truespan.errors import InvalidConfiguration, StorageFull, StoreBusy, StoreDamaged
 from truespan.store import migrations
 from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.answer import Usage
@@ -266,10 +261,7 @@ def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     # Eight rows are one statement, with the expected number of cells.
     rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]
-    with (
-        pytest.raises(ValueError, match="2 cells"),
-        lib.store._db.write_shared() as session,
-    ):
+    with pytest.raises(ValueError, match="2 cells"), lib.store._db.write_shared() as session:
         session.insert_many("identity", ("name", "id"), rows)
 
 

@@ -332,9 +332,7 @@ def test_a_damaged_token_gives_nobody_any_right(
         lib.library.authenticate(secret.reveal())
 
 
-def test_widened_token_row_still_follows_its_readers_only(
-    lib: LibraryFixture,
-) -> None:
+def test_widened_token_row_still_follows_its_readers_only(lib: LibraryFixture) -> None:
     _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
     lib.sql("""UPDATE tokens SET verbs = '["administer","follow","read","write"]'""")
 

@@ -116,10 +116,7 @@ def test_ingestion_has_a_span_for_each_stage(
 
 
 def test_answer_is_one_trace_across_threads(
-    tmp_path: Path,
-    exporter: InMemorySpanExporter,
-    tracer: Tracer,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer, caplog: pytest.LogCaptureFixture
 ) -> None:
     lib = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
     lib.scores(0.9)

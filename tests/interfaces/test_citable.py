@@ -35,9 +35,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
         yield made
 
 
-def test_retrieval_and_search_give_same_texts_and_metadata(
-    shelf: Shelf,
-) -> None:
+def test_retrieval_and_search_give_same_texts_and_metadata(shelf: Shelf) -> None:
     retrieved = retrieval(shelf.world, top_k=4).run(QUESTION)
     searched = search(shelf.world, top_k=4).run(QUESTION)
 
@@ -90,9 +88,7 @@ def test_adapter_raises_errors_of_the_engine(shelf: Shelf) -> None:
         retrieval(shelf.world, top_k=21).run(QUESTION)
 
 
-def test_failed_bundle_raises_kind_message_and_retry_flag(
-    shelf: Shelf,
-) -> None:
+def test_failed_bundle_raises_kind_message_and_retry_flag(shelf: Shelf) -> None:
     shelf.break_provider()
     with pytest.raises(ProviderUnavailable) as response:
         shelf.world.search(QUESTION)
@@ -104,9 +100,7 @@ def test_failed_bundle_raises_kind_message_and_retry_flag(
     assert (raised.value.code, raised.value.retryable) == ("provider_unavailable", True)
 
 
-def test_each_bundle_failure_is_found_by_its_code(
-    shelf: Shelf,
-) -> None:
+def test_each_bundle_failure_is_found_by_its_code(shelf: Shelf) -> None:
     whole = shelf.world.retrieve(QUESTION)
     assert failure_of(whole) is None
 

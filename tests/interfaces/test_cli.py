@@ -259,9 +259,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         assert int(count) <= most, options
 
 
-def test_unchanged_folder_needs_no_model_and_no_process(
-    terminal: Terminal,
-) -> None:
+def test_unchanged_folder_needs_no_model_and_no_process(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     folder = str(Path(terminal.write("keys.md", KEYS)).parent)
     ingest = ["ingest", folder, "-w", "w", "--library", str(terminal.folder / "library")]

@@ -26,11 +26,7 @@ from tests.interfaces.mcp_clients import (
 from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture
-from truespan.errors import (
-    InvalidArgument,
-    LibraryNotFound,
-    ProviderUnavailable,
-)
+from truespan.errors import InvalidArgument, LibraryNotFound, ProviderUnavailable
 from truespan.extensions.server.mcp.server import call_tool
 from truespan.extensions.server.mcp.stdio import open_narrowed
 from truespan.extensions.server.mcp.tools import OWNER_ROLE, READER_ROLE

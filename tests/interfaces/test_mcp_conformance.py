@@ -40,10 +40,7 @@ OF_ANY_SERVER = (
     "server-initialize", "ping", "tools-list", "resources-list", "server-sse-multiple-streams",
     "dns-rebinding-protection",
 )  # fmt: skip
-WITH_TOOLS_OF_THE_SUITE = (
-    "tools-call-simple-text",
-    "tools-call-error",
-)
+WITH_TOOLS_OF_THE_SUITE = ("tools-call-simple-text", "tools-call-error")
 NOT_OURS = (
     "tools-call-with-progress",  # A call takes a fraction of a second.
     "logging-set-level",  # Nothing is logged to clients.
@@ -148,10 +145,7 @@ def _tool(name: str, does: Any) -> Tool:
 SUITE = Role(
     "suite",
     "What the conformance suite looks for.",
-    (
-        _tool("test_simple_text", _nothing),
-        _tool("test_error_handling", _refuse),
-    ),
+    (_tool("test_simple_text", _nothing), _tool("test_error_handling", _refuse)),
     READER_ROLE.resources,
 )
 

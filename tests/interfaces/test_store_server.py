@@ -46,9 +46,7 @@ def terminal(
         library._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_command_line_works_with_a_store_server(
-    terminal: Terminal,
-) -> None:
+def test_command_line_works_with_a_store_server(terminal: Terminal) -> None:
     terminal.write("night.txt", NIGHT)
     terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
 

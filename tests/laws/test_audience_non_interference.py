@@ -295,10 +295,7 @@ def test_audience_is_declared_inherited_and_kept(tmp_path: Path) -> None:
     )
     lib = make_library(tmp_path, preparation=Preparation(audiences=rules))
     world = lib.library.create_world("world")
-    lines = [
-        {"path": "listed.txt", "audience": ["group:legal"]},
-        {"path": "plain.txt"},
-    ]
+    lines = [{"path": "listed.txt", "audience": ["group:legal"]}, {"path": "plain.txt"}]
     for name in ("listed", "plain"):
         lib.write(f"m/{name}.txt", f"The {name} lamp.")
     manifest = lib.write("m/list.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))

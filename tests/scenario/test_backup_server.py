@@ -141,8 +141,7 @@ def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
     backups = cast("BackupWriter", deferred._made)
     first = store.rows()
     return replace(
-        backups,
-        store=replace(store, rows=lambda: cast("StoreRows", Meanwhile(first, change))),
+        backups, store=replace(store, rows=lambda: cast("StoreRows", Meanwhile(first, change)))
     )
 
 

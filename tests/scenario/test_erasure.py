@@ -182,9 +182,7 @@ STAYING = {
 
 
 @proves("upkeep.deletion-complete")
-def test_every_table_is_free_of_the_only_document_once_deleted(
-    home: Path,
-) -> None:
+def test_every_table_is_free_of_the_only_document_once_deleted(home: Path) -> None:
     with opened(home, preparation=Preparation(figures=ALL)) as made:
         world = made.create_world("world")
         report = home.parent / "files" / "zyxwvut.docx"

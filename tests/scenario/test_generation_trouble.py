@@ -273,9 +273,7 @@ def write_with_pictures(folder: Path, seed: int) -> str:
     path = folder / f"pictured{seed}.docx"
     path.write_bytes(
         docx_maker.docx(
-            body,
-            relations=[("i1", "image", "media/one.png")],
-            media={"word/media/one.png": PNG},
+            body, relations=[("i1", "image", "media/one.png")], media={"word/media/one.png": PNG}
         )
     )
     return str(path)

@@ -12,12 +12,7 @@ from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
-from truespan.errors import (
-    InvalidArgument,
-    ProfileMismatch,
-    PromotionRefused,
-    ProviderUnavailable,
-)
+from truespan.errors import InvalidArgument, ProfileMismatch, PromotionRefused, ProviderUnavailable
 from truespan.tables import tables
 from truespan.types.document import Verdict
 from truespan.types.profile import SENTENCES
@@ -42,9 +37,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 @proves("generation.alias-moves-on-request", "generation.never-half-filled")
-def test_generation_of_another_model_is_seen_after_promotion(
-    lib: LibraryFixture,
-) -> None:
+def test_generation_of_another_model_is_seen_after_promotion(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
 

@@ -229,11 +229,7 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(lib: LibraryFi
     rows = {"T-new": "New,A new lamp.,"} | rows
     write()
     report = world.ingest(manifest=manifest, prune=True)
-    assert (sorted(report.ingested), report.unchanged, report.embedded) == (
-        ["T-7", "T-new"],
-        18,
-        2,
-    )
+    assert (sorted(report.ingested), report.unchanged, report.embedded) == (["T-7", "T-new"], 18, 2)
     assert report.removed == ["desk/tickets.csv/T-8"]
     assert world.documents.get("T-7").number == seven.number
 

@@ -15,10 +15,7 @@ from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import LibraryFixture, WordCounter, make_library, similarity, vector_of
-from truespan.errors import (
-    ProviderRefused,
-    TruespanError,
-)
+from truespan.errors import ProviderRefused, TruespanError
 from truespan.providers.keys import KeyRing
 from truespan.providers.limits import RateLimiter
 from truespan.providers.openai import OpenAiEmbedder
@@ -164,9 +161,7 @@ def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path:
 
 
 @proves("embedding.no-silent-truncation")
-def test_overlong_chunk_keeps_its_bounds_and_is_found(
-    tmp_path: Path,
-) -> None:
+def test_overlong_chunk_keeps_its_bounds_and_is_found(tmp_path: Path) -> None:
     text = " ".join(f"This is sentence{number} of a long chapter." for number in range(20))
     with OpenAi(context=60) as server:
         lib = opened(tmp_path, server)

@@ -62,9 +62,7 @@ class Watching(MemoryIndex):
 
 
 @proves("reading.position-read-first")
-def test_position_is_read_once_before_the_index_is_asked(
-    tmp_path: Path,
-) -> None:
+def test_position_is_read_once_before_the_index_is_asked(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     _, reader = reading(lib, 40)
     lib.journal.clear()
@@ -152,11 +150,7 @@ def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: 
     reader.retrieve(QUERY)
 
     assert {conditions(scope)[1:] for scope in index.scopes} == {
-        (
-            AnyOf(Field.DOCUMENT, (1,)),
-            AtMost(Field.POS_START, 40),
-            AtMost(Field.POS_REACH, 40),
-        )
+        (AnyOf(Field.DOCUMENT, (1,)), AtMost(Field.POS_START, 40), AtMost(Field.POS_REACH, 40))
     }
 
 
@@ -205,9 +199,7 @@ def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path:
 
 @pytest.mark.contract
 @proves("reading.query-required", "reading.dense-only")
-def test_empty_or_overlong_query_is_refused_before_any_call(
-    tmp_path: Path,
-) -> None:
+def test_empty_or_overlong_query_is_refused_before_any_call(tmp_path: Path) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=60))
     lib = make_library(tmp_path, embedder=narrow)
     _, reader = reading(lib, 40)

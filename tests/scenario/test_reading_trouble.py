@@ -22,12 +22,7 @@ from tests.support.worlds import (
 )
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import (
-    IndexUnavailable,
-    ProfileMismatch,
-    ProviderUnavailable,
-    StoreDamaged,
-)
+from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
 from truespan.retrieval.pipeline import MAX_ATTEMPTS
 from truespan.store.integrity.checksums import position_checksum
 from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
@@ -411,9 +406,7 @@ def test_damaged_reach_of_unread_chunks_changes_no_response(
 
 
 @proves("reading.never-past-position", "verify.every-point")
-def test_damaged_place_of_unread_chunks_shows_none_of_them(
-    tmp_path: Path,
-) -> None:
+def test_damaged_place_of_unread_chunks_shows_none_of_them(tmp_path: Path) -> None:
     class Unbounded(MemoryIndex):
         def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
             return super().search(replace(scope, position=None), *args, **options)

@@ -21,11 +21,7 @@ from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_w
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    InvalidArgument,
-    NotAllowed,
-    ReceiptInvalid,
-)
+from truespan.errors import InvalidArgument, NotAllowed, ReceiptInvalid
 from truespan.extensions.proof.types import SignedReceipt
 from truespan.extensions.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
@@ -44,9 +40,7 @@ def signing(tmp_path: Path) -> tuple[LibraryFixture, World]:
 
 
 @proves("proof.receipts")
-def test_receipt_of_a_search_says_what_was_returned(
-    signing: tuple[LibraryFixture, World],
-) -> None:
+def test_receipt_of_a_search_says_what_was_returned(signing: tuple[LibraryFixture, World]) -> None:
     lib, world = signing
     result = world.search(QUERY, top_k=3, language="en")
 

@@ -153,9 +153,7 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
 
 
 @proves("search.nothing-embedded", "search.same-shape-when-empty")
-def test_world_without_chunks_is_empty_with_a_warning(
-    tmp_path: Path,
-) -> None:
+def test_world_without_chunks_is_empty_with_a_warning(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     never = lib.library.create_world("never")
     emptied = lib.world("emptied", a__txt=TEXT)

@@ -41,9 +41,7 @@ def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) ->
     assert len(room.log) == 1
 
 
-def test_no_text_streams_before_the_reply_is_certain(
-    tmp_path: Path,
-) -> None:
+def test_no_text_streams_before_the_reply_is_certain(tmp_path: Path) -> None:
     room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES [1]", " followed.")
     events = room.world.answer_stream(QUESTION)
     assert room.primary.asked == []
@@ -184,9 +182,7 @@ def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
         room.world.answer(QUESTION, documents="b.txt")
 
 
-def test_at_most_25_passages_and_ties_ignore_the_index(
-    tmp_path: Path,
-) -> None:
+def test_at_most_25_passages_and_ties_ignore_the_index(tmp_path: Path) -> None:
     room = room_with(tmp_path, "So [1].")
     room.add(**{f"t{n:02}__txt": scored(0.6, f"Tie {n}.") for n in range(40)})
     world = room.lib.scope(room.world)

@@ -94,8 +94,7 @@ def test_an_archive_within_an_archive_is_a_member_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../x", "a/../x", "a/..", "/x", "C:/x", "c:x", "a\\x", "\\\\host\\x", "a\0.xml"],
+    "name", ["../x", "a/../x", "a/..", "/x", "C:/x", "c:x", "a\\x", "\\\\host\\x", "a\0.xml"]
 )
 def test_names_that_point_elsewhere_are_refused(name: str) -> None:
     fitting = "n" * len(name)
@@ -192,18 +191,14 @@ def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.Monk
         opened(packed({"a": "x" * 1001}))
 
 
-def test_archive_refuses_too_large_declared_total(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_archive_refuses_too_large_declared_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
 
     with raises_code("source_too_large"):
         opened(packed({"a": "x" * 600, "b": "y" * 600}))
 
 
-def test_archive_stops_hidden_sizes_at_the_total_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_archive_stops_hidden_sizes_at_the_total_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
     data = packed({"a": "x" * 600, "b": "y" * 600})
     second = data.rindex(DIRECTORY)
@@ -245,8 +240,7 @@ def test_bytes_that_end_too_early_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"PK\x03\x04", b"PK\x05\x06", b"PK\x05\x06" + bytes(17), b"not a zip at all"],
+    "data", [b"", b"PK\x03\x04", b"PK\x05\x06", b"PK\x05\x06" + bytes(17), b"not a zip at all"]
 )
 def test_archive_refuses_other_data_as_broken(data: bytes) -> None:
     with raises_code("source_broken"):

@@ -19,12 +19,7 @@ from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import Jobs
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    Interrupted,
-    NotAllowed,
-    ProfileMismatch,
-    ProviderRefused,
-)
+from truespan.errors import Interrupted, NotAllowed, ProfileMismatch, ProviderRefused
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import WorldId
 from truespan.types.job import MAX_CRASHES, Job, JobState

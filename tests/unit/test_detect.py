@@ -129,9 +129,7 @@ def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)
 
 
-def test_format_check_of_the_first_byte_is_complete(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_format_check_of_the_first_byte_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     beginnings = [EPUB, DOCX, PPTX, ODT, XLSX, XLSB, ODS, ZIP, PDF, PAGE, compound("Workbook")]
     beginnings += [b"{\\rtf1", b"<html>", b"\x89PNG\r\n\x1a\n", b"", b"GIF8", b"MM\0*"]
     beginnings += [bytes([byte]) + rest for byte in range(256) for rest in (b"", PAGE, PDF)]

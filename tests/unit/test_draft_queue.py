@@ -88,9 +88,7 @@ def test_draft_queue_keeps_the_order_of_the_sources() -> None:
     assert found == [name + expected[name.rstrip("0123456789")].format(name) for name in names]
 
 
-def test_draft_queue_reads_a_limited_number_of_bytes_ahead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_draft_queue_reads_a_limited_number_of_bytes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "MAX_BYTES_AHEAD", 100)
     maker = Maker()
     assert len(list(run(maker, [f"s{place}" for place in range(50)], size=30))) == 50

@@ -296,19 +296,14 @@ def test_oversized_single_text_is_an_error_not_a_loop() -> None:
 
 @proves("embedding.no-silent-truncation", "embedding.oversized-item")
 @pytest.mark.parametrize("place", range(6))
-def test_too_long_text_is_found_and_changes_no_other(
-    place: int,
-) -> None:
+def test_too_long_text_is_found_and_changes_no_other(place: int) -> None:
     texts = [f"word{number} and more" for number in range(5)]
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     texts.insert(place, long)
 
     found = outcome(Small(words=30), texts, OnTokenLimit.SKIP)
 
-    assert (found.rejected, found.notes) == (
-        (hash_text(long),),
-        {hash_text(long): Remark.TOO_LONG},
-    )
+    assert (found.rejected, found.notes) == ((hash_text(long),), {hash_text(long): Remark.TOO_LONG})
     others = [text for text in texts if text != long]
     assert found.vectors == {hash_text(text): vector_of(text) for text in others}
 

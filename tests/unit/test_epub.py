@@ -64,8 +64,7 @@ def test_pages_come_in_the_order_of_the_spine(version: int, folder: str, package
 
 def test_auxiliary_pages_keep_their_place():
     book = Book(
-        {"note.xhtml": page("<p>note</p>"), "one.xhtml": ONE},
-        itemref={"note.xhtml": 'linear="no"'},
+        {"note.xhtml": page("<p>note</p>"), "one.xhtml": ONE}, itemref={"note.xhtml": 'linear="no"'}
     )
 
     assert texts(book) == ["note", "One", "First."]

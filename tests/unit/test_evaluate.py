@@ -131,10 +131,7 @@ def test_interrupted_evaluation_stops() -> None:
 
 
 def test_unjudged_query_does_not_affect_the_means() -> None:
-    unjudged = [
-        GoldenQuery("none", "x"),
-        GoldenQuery("zero", "y", (Expected("a", 0),)),
-    ]
+    unjudged = [GoldenQuery("none", "x"), GoldenQuery("zero", "y", (Expected("a", 0),))]
 
     totals = evaluate("one", [asked("a"), *unjudged], lambda _: found("a=0.9")).totals
 
@@ -213,10 +210,7 @@ def test_evaluation_contains_no_document_text() -> None:
     evaluation = whole()
     assert evaluation.results[1].metrics.phrase_hit == 1.0
 
-    forms = [
-        to_json(evaluation),
-        evaluation_table(evaluation),
-    ]
+    forms = [to_json(evaluation), evaluation_table(evaluation)]
 
     assert not [form for form in forms if SECRET in form]
 

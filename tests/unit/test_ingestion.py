@@ -118,9 +118,7 @@ def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(lib: LibraryF
     assert_settled(lib, world)
 
 
-def test_two_runs_on_one_document_leave_one_result(
-    tmp_path: Path,
-) -> None:
+def test_two_runs_on_one_document_leave_one_result(tmp_path: Path) -> None:
     index = MemoryIndex()
     lib, there = make_library(tmp_path, index=index), make_library(tmp_path, index=index)
     world = lib.world(a__txt="The first harbour.")

@@ -12,11 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.support.providers.cooldowns import MemoryCooldowns, keyless_ring
 from tests.support.worlds import ManualClock
-from truespan.errors import (
-    InvalidConfiguration,
-    ProviderRefused,
-    TruespanError,
-)
+from truespan.errors import InvalidConfiguration, ProviderRefused, TruespanError
 from truespan.providers.http import Reply
 from truespan.providers.keys import COOLDOWN, KeyRing
 from truespan.types.token import ProviderKey, Secret

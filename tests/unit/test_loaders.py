@@ -91,8 +91,7 @@ def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b" \n\t\r\n ", codecs.BOM_UTF8, "\u200b\n\u2060".encode(), "\u3000".encode()],
+    "data", [b"", b" \n\t\r\n ", codecs.BOM_UTF8, "\u200b\n\u2060".encode(), "\u3000".encode()]
 )
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
 def test_a_source_without_text_is_refused(name: str, data: bytes):

@@ -260,9 +260,7 @@ OUTSIDE = [
 
 @each_row("path", OUTSIDE)
 @proves("manifest.inside-root")
-def test_escaping_path_is_refused_before_any_file_access(
-    path: str,
-) -> None:
+def test_escaping_path_is_refused_before_any_file_access(path: str) -> None:
     assert fault({"path": path}).startswith("path ")
 
 

@@ -77,9 +77,7 @@ def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> Non
     assert folder.sources.read(found.sources[1]) == b"This is b/c.md."
 
 
-def test_unsupported_files_are_skipped_by_pattern_used_by_name(
-    tmp_path: Path,
-) -> None:
+def test_unsupported_files_are_skipped_by_pattern_used_by_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
 
     found = folder.expand("**", "photo.png")

@@ -77,10 +77,7 @@ def test_each_line_becomes_a_document_as_the_line_declares_it(lib: LibraryFixtur
     harbour, garden = world.documents.get("harbour"), world.documents.get("b.txt")
     assert (harbour.title, harbour.tags) == ("The Harbour", ("night", "sea"))
     assert (harbour.language, harbour.version) == ("de", "2.0")
-    assert (harbour.metadata, harbour.source_url) == (
-        '{"shelf":3}',
-        "https://example.org/harbour",
-    )
+    assert (harbour.metadata, harbour.source_url) == ('{"shelf":3}', "https://example.org/harbour")
     assert (garden.kind, garden.chunking) == ("book", "sentences")
     assert harbour.origin == garden.origin == os.path.realpath(path)
     assert_settled(lib, world)
@@ -183,9 +180,7 @@ def test_prune_announces_and_removes_unlisted_documents(lib: LibraryFixture) -> 
     assert_settled(lib, world)
 
 
-def test_folder_sync_removes_missing_files_of_that_folder_only(
-    lib: LibraryFixture,
-) -> None:
+def test_folder_sync_removes_missing_files_of_that_folder_only(lib: LibraryFixture) -> None:
     world = new_world(lib)
     kept, gone = lib.write("in/a.txt", story(3)), lib.write("in/b.txt", story(3, "garden"))
     world.ingest([kept, gone, lib.write("out/c.txt", story(3, "tower"))])

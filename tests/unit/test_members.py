@@ -103,9 +103,7 @@ def test_an_encrypted_member_is_refused_alone() -> None:
     ]
 
 
-def test_members_are_read_in_pieces_from_the_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_members_are_read_in_pieces_from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "PIECE", 10)
     data = zip_of({f"{number}.txt": "x" * 4 for number in range(5)} | {"big.txt": "y" * 50})
 

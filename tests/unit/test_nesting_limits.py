@@ -64,11 +64,7 @@ def test_the_text_of_deep_links_in_pages_is_not_collected_again():
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "allowed"),
-    [
-        ("a.json", "[", "]", 90),
-        ("a.rtf", "{", "}", 9_000),
-    ],
+    ("name", "before", "after", "allowed"), [("a.json", "[", "]", 90), ("a.rtf", "{", "}", 9_000)]
 )
 def test_groups_in_groups_are_refused(name: str, before: str, after: str, allowed: int):
     def made(depth: int) -> bytes:

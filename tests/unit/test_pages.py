@@ -22,10 +22,7 @@ TEXT = (
     "# The Ferry\n\n## One\n\nIt left. It was four.\n\n## Two\n\nA man came. He asked. He went.\n"
 )
 SENTENCES = ["The Ferry", "One", "It left.", "It was four.", "Two", "A man came.", "He asked."]
-_PAGES = [
-    Page(column(["The ferry left at four."])),
-    Page(column(["A man came aboard."])),
-]
+_PAGES = [Page(column(["The ferry left at four."])), Page(column(["A man came aboard."]))]
 
 
 @pytest.fixture

@@ -170,10 +170,7 @@ TABLES: list[tuple[str, list[tuple[str, str, int]]]] = [
             )
         ],
     ),
-    (
-        sheet(rows([[1, 2], [3, 4], [5, 6]]), before=FROZEN),
-        [("table", "1 | 2\n3 | 4\n5 | 6", 2)],
-    ),
+    (sheet(rows([[1, 2], [3, 4], [5, 6]]), before=FROZEN), [("table", "1 | 2\n3 | 4\n5 | 6", 2)]),
     (
         sheet(rows([["a", 1], ["Name", "Age"], ["Ada", 36]]), after=LISTED),
         [("table", "a | 1", 0), ("table", "Name | Age\nAda | 36", 1)],
@@ -220,10 +217,7 @@ def test_hidden_sheets_rows_and_columns_are_read_on_request() -> None:
     shown, everything = read(data), read(data, hidden=True)
 
     assert outline(shown)[1:] == [("table", "City | Share\nOslo | 0.75", 1)]
-    assert shown.warnings == (
-        "Hidden sheets left out: 1.",
-        "Hidden rows and columns left out: 2.",
-    )
+    assert shown.warnings == ("Hidden sheets left out: 1.", "Hidden rows and columns left out: 2.")
     assert [block.text for block in everything.blocks][1:] == [
         "City | Sold | Share\nBergen | 12 | 0.25\nOslo | 36 | 0.75", "Closed", "secret | x",
     ]  # fmt: skip

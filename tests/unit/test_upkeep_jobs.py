@@ -16,12 +16,7 @@ from tests.unit.test_workers import Works, submitted
 from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import (
-    IndexUnavailable,
-    InvalidArgument,
-    Overloaded,
-    StoreBusy,
-)
+from truespan.errors import IndexUnavailable, InvalidArgument, Overloaded, StoreBusy
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.ids import hash_text
 from truespan.types.job import Job, JobState, Urgency

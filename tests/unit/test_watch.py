@@ -17,13 +17,7 @@ from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ProviderUnavailable
-from truespan.observer import (
-    NO_STAGE,
-    NULL_OBSERVER,
-    StageListener,
-    combine_observers,
-    failure_of,
-)
+from truespan.observer import NO_STAGE, NULL_OBSERVER, StageListener, combine_observers, failure_of
 from truespan.types.answer import AnswerEvent, Finished
 from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
 
@@ -140,9 +134,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     assert heard.counts[CounterName.ANSWERS, answer.mode] == 1
 
 
-def test_unfinished_stream_is_abandoned_finished_is_not(
-    tmp_path: Path,
-) -> None:
+def test_unfinished_stream_is_abandoned_finished_is_not(tmp_path: Path) -> None:
     recorder = Recorder()
     model = Scripted(["The ", "keeper ", "[1]."])
     lib = study(tmp_path, primary=model)
@@ -238,9 +230,7 @@ def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Pat
     assert heard == [*FINDING, Stage.RANKED, Stage.BUNDLE]
 
 
-def test_reader_events_do_not_depend_on_unread_text(
-    tmp_path: Path,
-) -> None:
+def test_reader_events_do_not_depend_on_unread_text(tmp_path: Path) -> None:
     told = []
     for number, ahead in enumerate(["Boats came home.", "The wall fell. " * 200]):
         recorder, stages = Recorder(), list[Stage]()

@@ -128,12 +128,7 @@ def test_modes_are_compared_side_by_side(lib: LibraryFixture) -> None:
     assert (change.id, change.old.hit, change.new.hit) == ("goblet", 1.0, 0.0)
     two = report(world, asked, modes=["vector", "hybrid"])
     assert [pair.better for pair in two.comparisons] == [1]
-    for wrong in (
-        ["hybrid", "hybrid"],
-        ["hybrid", "nearest"],
-        ["hybrid", None],
-        "hybrid",
-    ):
+    for wrong in (["hybrid", "hybrid"], ["hybrid", "nearest"], ["hybrid", None], "hybrid"):
         with pytest.raises(InvalidArgument, match=r"mode"):
             report(world, asked, modes=wrong)
 
@@ -423,9 +418,7 @@ def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixtur
     assert world.evaluation.run(asked).totals.judged == 24
 
 
-def test_stored_calibration_needs_full_read_and_is_per_world(
-    lib: LibraryFixture,
-) -> None:
+def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture) -> None:
     world, other = library_of_topics(lib), lib.world("other", keys__txt=KEYS)
     scope = lib.scope(world)
     lib.store.keep_calibration(scope, MEASURED)
