@@ -68,6 +68,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out tests that start a process; one that does so nevertheless fails",
     )
+    parser.addoption(
+        "--engine-only",
+        action="store_true",
+        help="leave out test files that name an extension, which may be absent",
+    )
     parser.addoption("--shard", metavar="K/N", help="run the K-th of N parts of the tests only")
 
 
@@ -100,6 +105,13 @@ def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
     use_defaults(str(config.getoption("--defaults")))
     keep_loaded_models()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of tests that need an extension, if only the engine is there."""
+    if not config.getoption("--engine-only") or collection_path.suffix != ".py":
+        return None
+    return not fast.is_of_engine(collection_path) or None
 
 
 @pytest.fixture

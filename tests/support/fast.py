@@ -27,6 +27,7 @@ _STARTS_PROCESS = re.compile(
     r"\b(subprocess|multiprocessing|forked_process|qdrant_loopback|ChildParser|EdgeIndex|"
     r"truespan\.open|postgres|fork|make_certificate)\b"
 )
+_NEEDS_EXTENSION = re.compile(r"truespan\.extensions\b|needs_extension")
 _EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 
 
@@ -37,6 +38,11 @@ def is_fast(file: Path) -> bool:
     if folder not in FOLDERS or f"{folder}/{file.stem}" in SLOW:
         return False
     return not _STARTS_PROCESS.search(file.read_text())
+
+
+def is_of_engine(file: Path) -> bool:
+    """Return whether a file of tests needs no extension."""
+    return not _NEEDS_EXTENSION.search(file.read_text())
 
 
 def deselect_slow(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,9 +7,9 @@ other. Reading and checking its files takes longer than most of them, and no tes
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
-from truespan.extensions.models import sentencepiece
 from truespan.providers import cohort, local, onnx
 from truespan.providers.local import BUNDLED_FOLDER, LocalModel
 from truespan.providers.model_files import ModelFiles, read_checked
@@ -21,8 +21,12 @@ _KNOWN: dict[tuple[str, ...], Any] = {}
 def keep_loaded_models() -> None:
     """Check the files of the distributed model once; keep tokenizers and networks of any model."""
     onnx._IN_USE = {}
-    read_tokenizer = cache(sentencepiece.read_tokenizer)
-    sentencepiece.read_tokenizer = lambda content: read_tokenizer(content)
+    # `make border` leaves out extensions.
+    if find_spec("truespan.extensions.models"):
+        from truespan.extensions.models import sentencepiece
+
+        read_tokenizer = cache(sentencepiece.read_tokenizer)
+        sentencepiece.read_tokenizer = lambda content: read_tokenizer(content)
     # Some tests import onnxruntime themselves.
     onnx.disable_telemetry()
     # Errors are not kept.

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -35,7 +35,6 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.extensions.proof.types import SignedReceipt
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import Preparation, make_chunks
 from truespan.protocols import Embedder, TokenCounter
@@ -49,6 +48,9 @@ from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
 from truespan.wire.serialize import to_json
+
+if TYPE_CHECKING:
+    from truespan.extensions.proof.types import SignedReceipt
 
 CHUNKINGS = tuple(STANDARD_CHUNKING)
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,6 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.extensions.proof.keys import SigningKeyFile
 from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
@@ -241,7 +241,7 @@ def make_library(
         assets=AssetFolder(folder / "assets", reserve=0),
         pictures=PictureFolder(folder / "pictures", max_bytes=64 << 20, reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
-        signing_keys=SigningKeyFile(folder / "signing.key"),
+        signing_keys=_signing_keys(folder),
         processes=SystemProcesses(),
         random_bytes=secrets.token_bytes,
         clock=own_clock,
@@ -256,6 +256,15 @@ def make_library(
     )
     library = Library(parts, authority)
     return LibraryFixture(folder, own_index, own_embedder, own_clock, own_store, library, journal)
+
+
+def _signing_keys(folder: Path) -> Any:
+    """Return the keys of a library; None if their extension was left out."""
+    if find_spec("truespan.extensions.proof") is None:
+        return None
+    from truespan.extensions.proof.keys import SigningKeyFile
+
+    return SigningKeyFile(folder / "signing.key")
 
 
 class PreparedLibrary:
