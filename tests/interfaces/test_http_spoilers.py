@@ -186,7 +186,7 @@ def test_logs_have_no_query_token_or_document_text(
     shelf: Shelf, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    for name in ("truespan", "truespan.extensions.server.http", "uvicorn", "mcp", "asyncio"):
+    for name in ("truespan", "truespan.http", "uvicorn", "mcp", "asyncio"):
         logging.getLogger(name).setLevel(logging.DEBUG)
     secret = "zqquerycanary of the harbour"
     with serve_library(shelf.lib.library, CLOSED) as client:
@@ -204,7 +204,7 @@ def test_logs_have_no_query_token_or_document_text(
     logged = "\n".join([caplog.text, said.out, said.err])
 
     assert response.code == "invalid_argument"
-    assert "truespan.extensions.server.http" in caplog.text
+    assert "truespan.http" in caplog.text
     for word in (secret, "zqquerycanary", "zqmember", "zqtokencanary", "zqworldcanary",
                  "zqaddresscanary", "zqhostcanary", shelf.key, shelf.key[20:], shelf.reading[20:],
                  *(canary(number) for number in range(LENGTH)), "book.md", "harbour"):  # fmt: skip

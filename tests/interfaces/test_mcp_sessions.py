@@ -81,9 +81,11 @@ def chosen(
 def outcome(found: Target) -> tuple[str, str | None]:
     """Return the selected target, after checking what its caller cannot do."""
     library = found.caller.world
-    assert library.authority.verbs == {Verb.READ if found.caller.reader is None else Verb.FOLLOW}
-    assert isinstance(library.authority.worlds, frozenset)
-    assert len(library.authority.worlds) == 1
+    assert library.access.authority.verbs == {
+        Verb.READ if found.caller.reader is None else Verb.FOLLOW
+    }
+    assert isinstance(library.access.authority.worlds, frozenset)
+    assert len(library.access.authority.worlds) == 1
     return found.role.name, found.caller.reader
 
 
