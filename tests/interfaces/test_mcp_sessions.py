@@ -80,12 +80,10 @@ def chosen(
 
 def outcome(found: Target) -> tuple[str, str | None]:
     """Return the selected target, after checking what its caller cannot do."""
-    library = found.caller.world
-    assert library.access.authority.verbs == {
-        Verb.READ if found.caller.reader is None else Verb.FOLLOW
-    }
-    assert isinstance(library.access.authority.worlds, frozenset)
-    assert len(library.access.authority.worlds) == 1
+    authority = found.caller.world.access.authority
+    assert authority.verbs == {Verb.READ if found.caller.reader is None else Verb.FOLLOW}
+    assert isinstance(authority.worlds, frozenset)
+    assert len(authority.worlds) == 1
     return found.role.name, found.caller.reader
 
 

@@ -21,9 +21,8 @@ def test_every_identity_number_is_listed() -> None:
 
 
 def test_every_validator_is_named() -> None:
-    listed = re.search(
-        r"Available validators: (.*?)\. ", SECTIONS["Profiles of the sanitiser"], re.DOTALL
-    )
+    profiles = SECTIONS["Profiles of the sanitiser"]
+    listed = re.search(r"Available validators: (.*?)\. ", profiles, re.DOTALL)
 
     assert listed is not None
     assert re.findall(r"`(\w+)`", listed[1]) == list(NAMED)
