@@ -180,11 +180,7 @@ class Responder(Struct, frozen=True):
 
     def _ask_primary(self, decision: Decision, sources: Sequence[Visible]) -> Reply:
         messages = grounded_messages(
-            self.question,
-            sources,
-            mode=decision.mode,
-            reading=self.reading,
-            tables=self._tables,
+            self.question, sources, mode=decision.mode, reading=self.reading, tables=self._tables
         )
         return _ask(self.models.primary, messages, self.question, sources)
 

@@ -29,17 +29,9 @@ COMMANDS = (
     Commands("Start", "truespan.cli.start", ("init", "ingest", "status", "config")),
     Commands("Ask", "truespan.cli.ask", ("search", "ask", "chat", "conversations", "retrieve")),
     Commands("Read without spoilers", "truespan.cli.read", ("reader", "notes")),
-    Commands(
-        "Documents",
-        "truespan.cli.documents",
-        ("show", "label", "delete", "jobs"),
-    ),
+    Commands("Documents", "truespan.cli.documents", ("show", "label", "delete", "jobs")),
     Commands("Serve", "truespan.cli.tokens", ("token",)),
-    Commands(
-        "Generations",
-        "truespan.cli.generations",
-        ("generations", "reindex", "promote"),
-    ),
+    Commands("Generations", "truespan.cli.generations", ("generations", "reindex", "promote")),
     Commands(
         "Maintenance",
         "truespan.cli.maintenance",

@@ -168,11 +168,7 @@ def chat(
         return session.run()
 
 
-def _check_reader(
-    reader: str | None,
-    book: str | None,
-    filters: "FilterArguments",
-) -> None:
+def _check_reader(reader: str | None, book: str | None, filters: "FilterArguments") -> None:
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and any(filters.values()):

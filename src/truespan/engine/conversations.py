@@ -118,11 +118,7 @@ class Conversation:
                 return
 
     @list_arguments
-    def ask(
-        self,
-        query: str,
-        **options: Unpack[QueryArguments],
-    ) -> Answer:
+    def ask(self, query: str, **options: Unpack[QueryArguments]) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
 
         A conversation of a reader takes no filters.
@@ -142,11 +138,7 @@ class Conversation:
         return final_answer(self.ask_stream(query, **options))
 
     @list_arguments
-    def ask_stream(
-        self,
-        query: str,
-        **options: Unpack[QueryArguments],
-    ) -> Iterator[AnswerEvent]:
+    def ask_stream(self, query: str, **options: Unpack[QueryArguments]) -> Iterator[AnswerEvent]:
         """Answer piece by piece. The turn is stored when the answer is complete.
 
         Args:

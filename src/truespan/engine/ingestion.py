@@ -17,13 +17,7 @@ from truespan.engine.components import Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.ingest import requests
 from truespan.ingest.plan import DryRun
-from truespan.ingest.report import (
-    IngestDeps,
-    IngestReport,
-    JobLog,
-    OtherGeneration,
-    Progress,
-)
+from truespan.ingest.report import IngestDeps, IngestReport, JobLog, OtherGeneration, Progress
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.observer import RequestTrace
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting

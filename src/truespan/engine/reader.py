@@ -276,11 +276,7 @@ class Reader(WorldPart, frozen=True):
             NotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
-        fields = check_arguments(
-            options,
-            highlight=highlight,
-            filters=False,
-        )
+        fields = check_arguments(options, highlight=highlight, filters=False)
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
             retrieval = self._retrieval(trace, request)
@@ -291,12 +287,7 @@ class Reader(WorldPart, frozen=True):
                 bundle = copy_origin(bundle, replace(bundle, metadata=metadata))
             if notes and not bundle.error:
                 return self._with_notes(bundle, request)
-        given = {
-            "book": book,
-            "top_k": top_k,
-            "highlight": highlight,
-            **options,
-        }
+        given = {"book": book, "top_k": top_k, "highlight": highlight, **options}
         return set_request(bundle, Operation.RETRIEVE, query, given)
 
     def sign(self, result: ContextBundle | Answer) -> SignedReceipt:
@@ -314,10 +305,7 @@ class Reader(WorldPart, frozen=True):
 
     @list_arguments
     def answer(
-        self,
-        query: str,
-        book: str | None = None,
-        **options: Unpack[ReaderArguments],
+        self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 

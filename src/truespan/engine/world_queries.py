@@ -98,13 +98,7 @@ class WorldQueries:
             InvalidArgument: An argument is wrong. Nothing was read.
             InvalidArgument, QueryTooLong: The query cannot be embedded. No provider was called.
         """
-        request = _retrieval_request(
-            query,
-            selected_text,
-            top_k,
-            arguments,
-            highlight=highlight,
-        )
+        request = _retrieval_request(query, selected_text, top_k, arguments, highlight=highlight)
         from truespan.retrieval.retrieve import Retrieval
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
@@ -171,11 +165,7 @@ class WorldQueries:
         return own if own.code is WhyNot.ABSENT else replace(own, code=WhyNot.OUTSIDE_AUDIENCE)
 
     @list_arguments
-    def answer(
-        self,
-        query: str,
-        **arguments: Unpack[QueryArguments],
-    ) -> Answer:
+    def answer(self, query: str, **arguments: Unpack[QueryArguments]) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
         Args:

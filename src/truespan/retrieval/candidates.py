@@ -476,9 +476,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     extent = layout.extent(store, scope)
     finder = WordFinder(store, scope, world, layout, extent)
     parsed, matches = match_words(
-        finder.parse(query),
-        finder.find,
-        None if world.defaults.values.plain else finder.suggest,
+        finder.parse(query), finder.find, None if world.defaults.values.plain else finder.suggest
     )
     if not matches and (lost := store.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.

@@ -108,14 +108,10 @@ MAX_TEXTS = 2048
 NO_WORD = Notice(
     "no_word_matches", "No word of the query occurs in the passages that were searched."
 )
-NO_PHRASE = Notice(
-    "no_phrase_matches",
-    "No searched passage contains all the quoted text.",
-)
+NO_PHRASE = Notice("no_phrase_matches", "No searched passage contains all the quoted text.")
 
 PHRASES_RANKED = Notice(
-    "phrases_not_required",
-    "Passages with the quoted text rank higher; the others follow.",
+    "phrases_not_required", "Passages with the quoted text rank higher; the others follow."
 )
 NO_PHRASE_RANKED = Notice(
     "no_phrase_matches",

@@ -248,10 +248,7 @@ class Pipeline(Struct, frozen=True):
         )
 
     def scope(
-        self,
-        attempt: Attempt,
-        filters: Filters,
-        by_default: frozenset[str] = frozenset(),
+        self, attempt: Attempt, filters: Filters, by_default: frozenset[str] = frozenset()
     ) -> Scope | None:
         """Return the part of the world that the filters leave; None, with a warning, if empty.
 

@@ -128,10 +128,7 @@ class EmbeddedQuery(NamedTuple):
 
 
 def embed_query(
-    deps: RetrievalDeps,
-    scope: Scope,
-    text: str,
-    world: World | None = None,
+    deps: RetrievalDeps, scope: Scope, text: str, world: World | None = None
 ) -> EmbeddedQuery:
     """Return a stripped query, embedded under the scope's locked profile.
 

@@ -46,8 +46,7 @@ def reorder(ranked: Sequence[Visible], scores: Sequence[float], model: str) -> l
     order = sorted(range(count), key=lambda place: -scores[place])
     moved = [
         replace(
-            ranked[place],
-            rerank=RerankScore(model, scores[place], before=place + 1, after=after),
+            ranked[place], rerank=RerankScore(model, scores[place], before=place + 1, after=after)
         )
         for after, place in enumerate(order, 1)
     ]

@@ -318,10 +318,7 @@ def _name_near_misses(ranked: Sequence[Verified], scope: Scope) -> tuple[NearMis
     """Return the first verified chunks that the caller may see."""
     visible = [part for found in ranked for part in reveal(found, scope)[:1]]
     return tuple(
-        NearMiss(
-            *(part.chunk_id, round_score(part.score), part.source, part.chapter),
-            part.path,
-        )
+        NearMiss(*(part.chunk_id, round_score(part.score), part.source, part.chapter), part.path)
         for part in visible[:MAX_NEAR_MISSES]
     )
 

@@ -286,10 +286,7 @@ class AnswerAttempt(Attempt):
         )
 
     def _compare_names(
-        self,
-        asked_in: str | None,
-        crossed: frozenset[ChunkId],
-        languages: Mapping[ChunkId, str],
+        self, asked_in: str | None, crossed: frozenset[ChunkId], languages: Mapping[ChunkId, str]
     ) -> dict[ChunkId, bool]:
         """Return whether each chunk has the names of a query in the language `asked_in`.
 
@@ -365,8 +362,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(world, request.rerank, query)
     attempt = pipeline.in_stable_world(
-        world,
-        lambda latest: _find_candidates_once(pipeline, request, latest, query, rules, stage),
+        world, lambda latest: _find_candidates_once(pipeline, request, latest, query, rules, stage)
     )
     return candidates_of(pipeline, attempt)
 

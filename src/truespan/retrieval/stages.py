@@ -522,12 +522,7 @@ def fetch_by_similarity(
 
 
 def fetch_pages(
-    deps: RetrievalDeps,
-    scope: Scope,
-    pager: HitPager,
-    *,
-    k: int,
-    select: Select[SelectionT],
+    deps: RetrievalDeps, scope: Scope, pager: HitPager, *, k: int, select: Select[SelectionT]
 ) -> tuple[Fetched, SelectionT]:
     """Verify the hits of a pager, with ties at the end, until `select` has enough of them.
 

@@ -304,12 +304,7 @@ class ReaderRetrieval(BundleRequest):
             return None
 
     def _search(
-        self,
-        attempt: Attempt,
-        scope: Scope,
-        position: Position,
-        most: int,
-        floor: float | None,
+        self, attempt: Attempt, scope: Scope, position: Position, most: int, floor: float | None
     ) -> BookSearch | FusedBookSearch:
         """Embed the query, query the index, and build the tail, which completes its hits.
 

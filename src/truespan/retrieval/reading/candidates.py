@@ -268,9 +268,7 @@ class FusedBookSearch(Struct):
         vectors = self.deps.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
         similarities = similarities_of(
-            self.vector,
-            [vectors[hashes[place]] for place in ranked],
-            self.scope.profile.distance,
+            self.vector, [vectors[hashes[place]] for place in ranked], self.scope.profile.distance
         )
         known.update(dict.fromkeys(hashes))
         known.update(zip(ranked, similarities, strict=True))
