@@ -126,14 +126,8 @@ class Conversation:
         Args:
             query: The question.
 
-        Returns:
-            The answer with its citations and the decision behind it.
-
         Raises:
-            NotFound: The reader has no position in the book.
             StoreDamaged: The record of the conversation does not match its checksum.
-            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.ask_stream(query, **options))
 
@@ -147,10 +141,6 @@ class Conversation:
         Returns:
             An iterator of events, as `World.answer_stream` returns. Closing it early stores
             nothing.
-
-        Raises:
-            NotFound, StoreDamaged, InvalidArgument, QueryTooLong: As `ask`.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `ask`.
         """
         # Only readers name a book.
         book = {} if self._reader is None else {"book": self._book}
@@ -197,12 +187,6 @@ class Conversation:
 
         Args:
             erase: Whether to rewrite the files that contained it; see `Documents.delete`.
-
-        Returns:
-            A receipt that says what was deleted and whether it was erased.
-
-        Raises:
-            NotFound: The conversation is not stored, or was deleted meanwhile.
         """
         receipt = delete_conversations(
             self._access, conversation=self.id, reader=self._reader, erase=erase

@@ -124,10 +124,6 @@ class Doctor(Struct, frozen=True):
         """Carry out a plan, each item only if it is unchanged, and examine again.
 
         If it is killed, it can be run again with the same plan or a new one.
-
-        Raises:
-            InvalidArgument: the plan belongs to another library.
-            Interrupted: stopped by Ctrl-C.
         """
         result = RepairResult(plan)
         records = {str(record.id): record for record in self._find_worlds(None).values()}
@@ -192,11 +188,7 @@ class Doctor(Struct, frozen=True):
         return list(unclaimed(collections, held, self._all_scopes(), owners))
 
     def claim_index(self) -> list[str]:
-        """Make this library the owner of the collections of its models; return their profiles.
-
-        Raises:
-            NotAllowed: the authority does not cover every world.
-        """
+        """Make this library the owner of the collections of its models; return their profiles."""
         if not isinstance(self.authority.worlds, Unlimited):
             raise errors.NotAllowed("claim the index for every world")
         index = self.components.index

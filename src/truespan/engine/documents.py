@@ -113,13 +113,6 @@ class Documents(WorldPart, frozen=True):
             descending: Whether to reverse the order.
             offset: Number of documents to skip.
             limit: Maximum number of documents, 1 to 1000; None for all.
-
-        Returns:
-            A page of documents, the number of all that match, and how many have each status.
-
-        Raises:
-            InvalidArgument: An argument is wrong. Nothing was read.
-            NotAllowed: The caller may read only as a reader.
         """
         from truespan.retrieval.listing import DocumentQuery
 
@@ -153,13 +146,6 @@ class Documents(WorldPart, frozen=True):
             keys: Labels and keys to count; None for all. `metadata.language` is a key of metadata
                 with the name of a label.
             limit: Maximum number of values for each key.
-
-        Returns:
-            The number of documents, and the values of each key with their counts.
-
-        Raises:
-            InvalidArgument: An argument is wrong. Nothing was read.
-            NotAllowed: The caller may read only as a reader.
         """
         from truespan.retrieval.listing import check_facets, count_facets
 
@@ -189,10 +175,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             seconds: Maximum time, 1 to 600. Sources that were not checked by then are `unknown`.
-
-        Raises:
-            InvalidArgument: `seconds` is out of range.
-            NotAllowed: The caller may read only as a reader.
         """
         from truespan.engine.freshness import list_states
 
@@ -207,7 +189,6 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
         Raises:
-            NotFound: No document has this name.
             DocumentAmbiguous: Several documents have this name.
         """
         return self._find(reference)[1]
@@ -217,10 +198,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
-
-        Raises:
-            NotFound, DocumentAmbiguous: As `get`.
-            StoreDamaged: The text differs from its hash.
         """
         scope, document = self._find(reference)
         return self._access.components.store.canonical_text(scope, document.number)
@@ -234,14 +211,6 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
             offset: Number of the first sentence.
             limit: Maximum number of sentences, 1 to 1000.
-
-        Returns:
-            A page, which is empty past the end.
-
-        Raises:
-            InvalidArgument: `offset` is negative, or `limit` is out of range.
-            NotFound: There is no such document, or it is not complete yet.
-            StoreDamaged: A sentence differs from its hash.
         """
         wanted, store = PageRequest(offset, limit), self._access.components.store
 
@@ -262,13 +231,6 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
             offset: Number of chunks to skip.
             limit: Maximum number of chunks, 1 to 500; None for all.
-
-        Returns:
-            A page, which is empty past the end.
-
-        Raises:
-            InvalidArgument: `offset` is negative, or `limit` is out of range.
-            NotFound: There is no such document, or it is not complete yet.
         """
         check_whole("offset", offset, 0, LAST_FIRST)
         if limit is not None:
@@ -319,9 +281,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             image_ref: The figure's `image_ref`.
-
-        Raises:
-            NotFound: The world has no such image.
         """
         wanted, store = wanted_image(image_ref), self._access.components.store
 
@@ -354,8 +313,6 @@ class Documents(WorldPart, frozen=True):
         Raises:
             NotFound: There is no such page, the source has changed or is gone, the sanitizer
                 removed something from its text, or its format cannot be shown.
-            NotFound, DocumentAmbiguous: As `get`.
-            InvalidArgument: `page` or `sentence` is out of range.
         """
         return member_of(self, "picture", "server")(reference, page, sentence=sentence)
 
@@ -364,9 +321,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
-
-        Raises:
-            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         return self._access.components.store.outline(scope, document.number)
@@ -376,9 +330,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             chunk_id: Id of the chunk.
-
-        Raises:
-            NotFound: The world has no such chunk.
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
@@ -397,12 +348,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
-
-        Returns:
-            The metadata, empty until it is derived.
-
-        Raises:
-            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         found = self._access.components.store.derived(scope, document.number)
@@ -413,9 +358,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
-
-        Raises:
-            NotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         return self._access.components.store.audit(scope, document.number)
@@ -433,8 +375,6 @@ class Documents(WorldPart, frozen=True):
         Raises:
             InvalidArgument: A label is not valid. Nothing was changed.
             StoreDamaged: The labels do not match their checksum, so they cannot be changed.
-            NotFound, DocumentAmbiguous: As `get`.
-            NotFound: The caller may not write to the world.
         """
         scope, document = self._writable(reference)
         if document.damaged:
@@ -468,10 +408,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             labels: Labels of the caller, such as 'group:legal'.
-
-        Raises:
-            InvalidArgument: A label is not valid.
-            NotAllowed: The caller does not see all documents.
         """
         scope, store = self._access.whole_scope("audit access"), self._access.components.store
         if scope is None:
@@ -511,8 +447,6 @@ class Documents(WorldPart, frozen=True):
             NotAllowed: The caller may not administer the world: a file of this machine is read.
             InvalidArgument: The document was uploaded, or named by a manifest.
             SourceRefused, SourceRefused: The file is gone, or has become a link to elsewhere.
-            NotFound, DocumentAmbiguous: No document has this name, or several have it.
-            Overloaded: Too many jobs are queued.
         """
         from truespan.engine.ingestion import IngestJobs
         from truespan.ingest.requests import IngestRequest
@@ -560,12 +494,6 @@ class Documents(WorldPart, frozen=True):
 
         Args:
             paths: Files, folders and URLs of web pages.
-
-        Returns:
-            The files that would be ingested, with the number of chunks and tokens.
-
-        Raises:
-            SourceRefused, LinesInvalid, ProfileMismatch: As `World.ingest`.
         """
         from truespan.engine.ingestion import IngestJobs
 
@@ -599,7 +527,6 @@ class Documents(WorldPart, frozen=True):
 
         Raises:
             SourceRefused, SourceRefused: A folder does not exist, or leads elsewhere.
-            InvalidArgument: A path is not a folder.
         """
         return member_of(self, "watch", "crawl")(
             folders,
@@ -617,13 +544,6 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
             erase: Whether to rewrite the files that contained the document, so that nothing of it
                 can be recovered from them. What could not be rewritten is queued for `repair`.
-
-        Returns:
-            A receipt; `erased` says whether the files were rewritten.
-
-        Raises:
-            NotFound, DocumentAmbiguous: As `get`.
-            NotFound: The caller may not write to the world.
         """
         access, record = self._access, self._access.record()
         scope, document = self._writable(reference)

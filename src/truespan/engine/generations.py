@@ -70,9 +70,6 @@ class Generations(WorldPart, frozen=True):
 
         Args:
             number: Number of the generation.
-
-        Raises:
-            NotFound: The world has no generation of this number.
         """
         check_whole("generation", number, 0, MAX_GENERATION)
         for record in self.list():
@@ -115,14 +112,8 @@ class Generations(WorldPart, frozen=True):
             background: Whether to queue the work and return its job at once.
             on_progress: Called with the progress after each step.
 
-        Returns:
-            A report with the number of the generation, or the queued job.
-
         Raises:
-            InvalidArgument, NotFound: There is nothing of that name or number.
             ProfileMismatch: The model of the generation to be completed is not configured.
-            Overloaded: Too many jobs are queued.
-            Interrupted: Stopped; the same call continues.
         """
         if generation is not None and (model is not None or chunking is not None):
             raise errors.InvalidArgument("An existing generation keeps its model and its chunking.")
@@ -151,11 +142,7 @@ class Generations(WorldPart, frozen=True):
             job: Id of the job.
             on_progress: Called with the progress after each step.
 
-        Returns:
-            A report with the number of the generation.
-
         Raises:
-            NotFound: This world has no such job.
             Conflict: The job is done, queued or running.
         """
         components = self._access.components
@@ -189,7 +176,6 @@ class Generations(WorldPart, frozen=True):
         Raises:
             Conflict: Documents or vectors are missing.
             PromotionRefused: A check failed; the error has every reason. Nothing has changed.
-            NotFound: The domain belongs to another world.
             ProfileMismatch: The model of the generation is not configured.
         """
         candidate = Candidate(
@@ -248,9 +234,6 @@ class Generations(WorldPart, frozen=True):
             golden: Golden queries, which must score no worse than `before`.
             before: Evaluation to compare with; by default that of the replaced generation.
             on_progress: Called with the progress after each step.
-
-        Raises:
-            Conflict, PromotionRefused, ProfileMismatch: As `promote`.
         """
         number = self.replaced(domain)
         like = self._scope_of(number).generation
@@ -272,7 +255,6 @@ class Generations(WorldPart, frozen=True):
 
         Raises:
             PromotionRefused: There is no earlier generation.
-            NotFound: The domain names no generation of this world.
             Conflict: Documents arrived that the earlier generation does not have.
         """
         components = self._access.components
@@ -398,12 +380,7 @@ class Generations(WorldPart, frozen=True):
             raise errors.Conflict(code="generation_incomplete", number=number, lacking=lacking)
 
     def _ask_gates(self, candidate: Candidate) -> Verdict | None:
-        """Return the verdict of the gates, None if none had anything to check.
-
-        Raises:
-            PromotionRefused: A gate did not pass.
-            InvalidConfiguration: Golden queries are given, and nothing installed can ask them.
-        """
+        """Return the verdict of the gates, None if none had anything to check."""
         gates = tables().gates
         if candidate.golden is not None:
             require(gates.get("golden"), "A promotion with golden queries", "quality")

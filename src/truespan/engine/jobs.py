@@ -64,9 +64,6 @@ class Jobs(Struct, frozen=True):
 
         Args:
             job: Id of the job.
-
-        Raises:
-            NotFound: This world has no such job.
         """
         found = self.components.store.job(self.scope, job) if self.scope else None
         if found is None:
@@ -74,11 +71,7 @@ class Jobs(Struct, frozen=True):
         return self._with_real_state(found)
 
     def has_workers(self) -> bool:
-        """Return whether queued jobs are started: by this process, or by a live worker.
-
-        Raises:
-            StoreBusy: the queue cannot be reached.
-        """
+        """Return whether queued jobs are started: by this process, or by a live worker."""
         status = self.components.queue.status()
         return status is None or status.workers > 0
 
@@ -87,9 +80,6 @@ class Jobs(Struct, frozen=True):
 
         Args:
             job: Id of the job.
-
-        Raises:
-            NotFound: This world has no such job.
         """
         return self.components.store.job_documents(self._scope_of(job), job)
 
@@ -98,9 +88,6 @@ class Jobs(Struct, frozen=True):
 
         Args:
             job: Id of the job.
-
-        Raises:
-            NotFound: This world has no such job.
         """
         return self.components.store.job_lines(self._scope_of(job), job)
 
@@ -115,10 +102,6 @@ class Jobs(Struct, frozen=True):
 
         Returns:
             The job, which may still be running.
-
-        Raises:
-            NotFound: This world has no such job.
-            NotAllowed: The caller may not write to the world.
         """
         scope = self._scope_of(job)
         if not scope.authority.may(Verb.WRITE, scope.world):
@@ -146,7 +129,6 @@ class Jobs(Struct, frozen=True):
             job: Id of the job.
 
         Raises:
-            NotFound: This world has no such job.
             Conflict: The job is done, queued or running, or its uploads are gone.
         """
         found = self.get(job)

@@ -161,10 +161,8 @@ class Library(Extended):
 
         Raises:
             InvalidArgument: There is no such model, or the world has another one.
-            NotFound: The world is absent, or this authority may not see it.
             WorldNotNamed: No reference is given, and there are several worlds, or none and the
                 caller may not create one.
-            NotFound: The world has no generation of this number.
             NotAllowed: A generation is given, and the caller may read only as a reader.
         """
         if audience is not None:
@@ -242,11 +240,7 @@ class Library(Extended):
             reference: Id or name of the world.
             erase: Whether to rewrite the files that contained it; see `Documents.delete`.
 
-        Returns:
-            A receipt that says what was deleted and whether it was erased.
-
         Raises:
-            NotFound: The world is absent, or this authority may not delete it.
             Conflict: A job of the world is running.
         """
         from truespan.engine.jobs import Jobs
@@ -288,7 +282,6 @@ class Library(Extended):
 
         Raises:
             NotAllowed: It is not a token, or unknown, expired or revoked; always the same error.
-            InvalidArgument: A label is invalid.
             NotAllowed: No rule gives a user of the identity provider any right.
         """
         from truespan.engine.tokens import authenticate
@@ -318,14 +311,9 @@ class Library(Extended):
             keys: Whether to include the library's own keys; protect such a file.
             replace: Whether to replace an existing file.
 
-        Returns:
-            A report with the size and the digest of the file.
-
         Raises:
             InvalidArgument: The file exists, and `replace` is not given; or it would be in the
                 folder of the library.
-            NotAllowed: The caller is not the owner.
-            StorageFull: The disk is full.
         """
         self._require_owner("back up the library")
         if self._components.backups is None:
@@ -369,13 +357,8 @@ class Library(Extended):
             once: Whether to return when no queued job is left.
             stopping: Called again and again; True ends the work.
 
-        Returns:
-            The number of runs.
-
         Raises:
             InvalidConfiguration: The submitting process runs its jobs itself.
-            InvalidArgument: `concurrency` is less than 1.
-            NotAllowed: The caller is not the owner.
         """
         from truespan.engine.jobs import submit_due_maintenance
         from truespan.engine.worker import resume_waiting
@@ -414,12 +397,6 @@ class Library(Extended):
             self_test: Whether to try the boundaries between worlds.
             machine: Whether to check settings, files and models.
             on_progress: Called with the progress after each step.
-
-        Returns:
-            A plan with the findings of each world.
-
-        Raises:
-            NotFound: A world is absent.
         """
         from truespan.engine.doctor import Doctor
 

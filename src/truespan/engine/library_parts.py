@@ -46,11 +46,7 @@ class LibraryMaintenance(LibraryPart, frozen=True):
     """Repairs of a library that an operator asks for."""
 
     def erase(self) -> ErasureReport:
-        """Finish erasures that deletions left queued, such as files that could not be rewritten.
-
-        Returns:
-            A report of what was rewritten and what is left.
-        """
+        """Finish erasures that deletions left queued, such as files that could not be rewritten."""
         return self._components.remover().finish_erasures()
 
     def claim_index(self) -> list[str]:
@@ -72,12 +68,6 @@ class LibraryMaintenance(LibraryPart, frozen=True):
         Args:
             plan: The plan.
             on_progress: Called with the progress after each step.
-
-        Returns:
-            What was done and what is left.
-
-        Raises:
-            InvalidArgument: The plan belongs to another library.
         """
         from truespan.engine.doctor import Doctor
 

@@ -72,8 +72,6 @@ class ReaderNotes:
         Raises:
             InvalidArgument: The text or a number is out of range, a marked sentence was not read,
                 the reader has too many notes, or the position is only tried.
-            NotFound: The reader has no position in such a book.
-            NotAllowed: The caller may not read as this reader.
         """
         if self._is_tried:
             raise InvalidArgument("A position that is only tried has no notes.")
@@ -115,10 +113,6 @@ class ReaderNotes:
             search: Words that must all occur in a note or in the text it marks; None for any note.
             offset: Number of notes to skip.
             limit: Maximum number of notes, 1 to 1000.
-
-        Raises:
-            InvalidArgument: `offset` or `limit` is out of range.
-            NotAllowed: The caller may not read as this reader.
         """
         check_whole("offset", offset, 0, LAST_FIRST)
         check_whole("limit", limit, 1, MAX_NOTE_LIMIT)
@@ -167,21 +161,13 @@ class ReaderNotes:
 
         Args:
             id: Id of the note.
-
-        Raises:
-            NotFound: There is no such note up to the present position.
-            NotAllowed: The caller may not read as this reader.
         """
         if not any(found.id == id for found in self._read(None)):
             raise NotFound("note", id)
         self._delete(id)
 
     def delete_all(self) -> int:
-        """Delete every note of this reader, also those past the position; return their number.
-
-        Raises:
-            NotAllowed: The caller may not read as this reader.
-        """
+        """Delete every note of this reader, also those past the position; return their number."""
         self._positions()
         return self._delete(None)
 
@@ -190,9 +176,6 @@ class ReaderNotes:
 
         Args:
             book: The document; None for every book.
-
-        Raises:
-            NotAllowed: The caller may not read as this reader.
         """
         parts: builtins.list[str] = []
         title = None

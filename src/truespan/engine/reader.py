@@ -100,7 +100,6 @@ class Reader(WorldPart, frozen=True):
             InvalidArgument: Not exactly one kind of position is given, it does not exist, or it can
                 mean several chapters. The error names chapters, also those that lie ahead.
             NotFound, InvalidArgument: The passage is not found exactly once.
-            NotFound: No document has this name.
         """
         self._access.require_writable()
         # Any model works: a position is recorded even if the model of the world is not available.
@@ -139,13 +138,8 @@ class Reader(WorldPart, frozen=True):
                 read nothing.
             sentence: Number of the last sentence read; a number past the end means the whole book.
 
-        Returns:
-            A reader with that position and no other.
-
         Raises:
             NotAllowed: The caller may read only as a reader, and cannot try positions out.
-            NotFound: No document has this name.
-            InvalidArgument: The sentence is no whole number of at least -1.
         """
         scope = self._access.readable_scope()
         check_whole("sentence", sentence, NOTHING_READ, LAST_FIRST)
@@ -160,9 +154,6 @@ class Reader(WorldPart, frozen=True):
 
         Args:
             book: The document; None for the current book.
-
-        Raises:
-            NotFound: The reader has no position in such a book.
         """
         scope = self._scope()
         if scope is None:
@@ -192,11 +183,6 @@ class Reader(WorldPart, frozen=True):
         Returns:
             A page. After the last sentence read it is empty, and `more` counts only sentences that
             were read.
-
-        Raises:
-            InvalidArgument: `offset` is negative, or `limit` is out of range.
-            NotFound: The reader has no position in such a book.
-            StoreDamaged: A sentence differs from its hash.
         """
         wanted, store = PageRequest(offset, limit), self._access.components.store
 
@@ -245,8 +231,6 @@ class Reader(WorldPart, frozen=True):
         Raises:
             NotFound: The page does not exist, was not reached, or cannot be shown: the same
                 error.
-            NotFound: The reader has no position in such a book.
-            InvalidArgument: `page` is out of range.
         """
         return member_of(self, "picture", "server")(page, book=book)
 
@@ -272,7 +256,6 @@ class Reader(WorldPart, frozen=True):
             A bundle. If the provider, the index or the store fails, its status is `error`.
 
         Raises:
-            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
             NotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
@@ -313,14 +296,6 @@ class Reader(WorldPart, frozen=True):
 
         Args:
             query: The question.
-
-        Returns:
-            The answer with its citations and the decision behind it.
-
-        Raises:
-            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
-            NotFound: As `retrieve`.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.answer_stream(query, book, **options))
 
@@ -339,13 +314,6 @@ class Reader(WorldPart, frozen=True):
             query: The question.
             history: Earlier questions with their answers. Only the questions count: an answer may
                 come from a later position.
-
-        Returns:
-            An iterator of events, as `World.answer_stream` returns.
-
-        Raises:
-            InvalidArgument, InvalidArgument, QueryTooLong, NotFound: As `answer`.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         find = self._prepare(query, book, **options)
         answerer = Answerer(self._access.components, self._access.authority)
@@ -367,8 +335,6 @@ class Reader(WorldPart, frozen=True):
         Raises:
             NotFound: There is no such conversation with a visible turn, or not for this
                 reader and caller.
-            NotAllowed: The operator does not keep conversations.
-            NotAllowed: The caller may not read as this reader.
         """
         from truespan.engine.conversations import Conversation
 
@@ -391,10 +357,6 @@ class Reader(WorldPart, frozen=True):
             book: Only conversations about this document.
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
-
-        Raises:
-            NotAllowed, NotAllowed: As `conversation`.
-            InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
 
@@ -412,9 +374,6 @@ class Reader(WorldPart, frozen=True):
 
         Args:
             erase: Whether to rewrite the files that contained them; see `Documents.delete`.
-
-        Returns:
-            A receipt that says what was deleted and whether it was erased.
         """
         from truespan.engine.conversations import delete_conversations
 
@@ -480,12 +439,6 @@ class Reader(WorldPart, frozen=True):
             query: As in `retrieve`.
             book: The document; None for the current book.
             top_k: Maximum number of passages.
-
-        Returns:
-            The reason, with the similarity of the chunk if it is known.
-
-        Raises:
-            InvalidArgument, InvalidArgument, QueryTooLong, NotFound: As `retrieve`.
         """
         fields = check_arguments(options, filters=False)
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)

@@ -72,14 +72,6 @@ class AccessTokens(LibraryPart, frozen=True):
                 knows its users. Requests that name none have the labels of `audience`, which is
                 empty if it is not given.
             expires_in: Seconds until the token expires; None for never.
-
-        Returns:
-            The record of the token, and its secret.
-
-        Raises:
-            NotFound: One of the worlds does not exist.
-            InvalidArgument: A name, verb, label or time is invalid, or a list is empty.
-            NotAllowed: The caller is not the owner.
         """
         random_bytes = self._components.random_bytes
         if self._authority != OWNER or random_bytes is None:
@@ -117,7 +109,6 @@ class AccessTokens(LibraryPart, frozen=True):
             token: Id or name of the token; of several tokens with the name, the only active one.
 
         Raises:
-            NotFound: There is no such token.
             InvalidArgument: Several tokens have the name.
         """
         store, now = self._components.store, self._components.clock.now()
@@ -251,13 +242,7 @@ MAX_WORLDS = 50
 def authenticate_user(
     components: Components, identities: Identities, within: Authority, token: str
 ) -> Principal:
-    """Return the user of a provider's token within an authority.
-
-    Raises:
-        NotAllowed: The token is not valid; always the same error.
-        NotAllowed: The token is valid, and no rule gives its user any right.
-        ProviderUnavailable: The keys of the provider cannot be loaded.
-    """
+    """Return the user of a provider's token within an authority."""
     claims = identities.verifier.verify(token)
     rule = next((rule for rule in identities.rules if rule.matches(claims)), None)
     granted = None if rule is None else _authority(components, rule, claims)

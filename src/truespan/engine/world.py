@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 
 
 class World(WorldQueries, WorldIngestion, Extended):
-    """One world of a library, with the permissions of an authority."""
+    """One world of a library, with the permissions of an authority.
+
+    Of every method, and those of its documents, readers, generations and jobs: a wrong argument
+    raises InvalidArgument or QueryTooLong before anything is read; an absent object, or one that
+    the caller may not see or change, raises NotFound or NotAllowed; a failed provider or index
+    raises ServiceError, a damaged row DamageError. Methods document only what is particular.
+    """
 
     def __init__(self, access: WorldAccess) -> None:
         self.access = access
@@ -80,10 +86,6 @@ class World(WorldQueries, WorldIngestion, Extended):
                 alone sees them. None for the present ones.
             audience_required: Whether a new document that declares no audience, and has none by a
                 rule of the settings, is refused.
-
-        Raises:
-            InvalidArgument: There are no such defaults, or a label is invalid.
-            NotFound: The caller may not administer the world.
         """
         store, record = self._components.store, self.access.record()
         chosen = record.defaults if defaults is None else check_defaults(defaults)
@@ -119,20 +121,13 @@ class World(WorldQueries, WorldIngestion, Extended):
 
         Args:
             name: Name of the reader, 1 to 200 characters.
-
-        Raises:
-            InvalidArgument: The name is blank or too long.
         """
         from truespan.engine.reader import Reader
 
         return Reader(self.access, check_reader_name(name))
 
     def readers(self) -> list[str]:
-        """Return the names of the readers who have a position in a book, in order.
-
-        Raises:
-            NotAllowed: The caller may read only as a reader.
-        """
+        """Return the names of the readers who have a position in a book, in order."""
         scope = self.access.readable_scope()
         return self._components.store.readers(scope) if scope else []
 
@@ -157,9 +152,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         Returns:
             The world with the documents for everyone or for one of the labels. For a caller who has
             labels already, only common ones count.
-
-        Raises:
-            InvalidArgument: A label is blank, too long or has a control character.
         """
         return World(replace(self.access, authority=self.access.authority.for_audience(labels)))
 
@@ -169,9 +161,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         Returns:
             The counts. `missing` is the number of points that the index lacks, None if it cannot
             be counted.
-
-        Raises:
-            NotAllowed: The caller may read only as a reader.
         """
         scope = self.access.readable_scope()
         if scope is None:
@@ -216,11 +205,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         Args:
             id: Id of a stored conversation; None for a new one, which is stored with its first
                 turn.
-
-        Raises:
-            NotFound: There is no such conversation, or not for this caller.
-            NotAllowed: The operator does not keep conversations.
-            NotAllowed: The caller may read only as a reader.
         """
         from truespan.engine.conversations import Conversation
 
@@ -234,10 +218,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         Args:
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
-
-        Raises:
-            NotAllowed, NotAllowed: As `conversation`.
-            InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
 
@@ -250,9 +230,6 @@ class World(WorldQueries, WorldIngestion, Extended):
 
         Args:
             erase: Whether to rewrite the files that contained them; see `Documents.delete`.
-
-        Returns:
-            A receipt that says what was deleted and whether it was erased.
         """
         from truespan.engine.conversations import delete_conversations
 
@@ -275,11 +252,6 @@ class World(WorldQueries, WorldIngestion, Extended):
             on_progress: Called with the progress after each step.
             background: Whether to queue the repairs and return their job at once. If repairs are
                 queued already, their job is returned.
-
-        Raises:
-            NotFound: The caller may not write to the world.
-            InvalidArgument: The world is empty, and `background` is given.
-            Overloaded: Too many jobs are queued.
         """
         if background:
             from truespan.engine.jobs import REPAIR, submit_maintenance
@@ -327,14 +299,6 @@ class World(WorldQueries, WorldIngestion, Extended):
             background: Whether to queue the examination and return its job at once; the findings
                 are in the lines of the job. If the same request is queued already, its job is
                 returned.
-
-        Returns:
-            The findings, or the queued job.
-
-        Raises:
-            NotFound: The caller may not write to the world.
-            InvalidArgument: `embed_sample` is out of range, or the world is empty.
-            Overloaded: Too many jobs are queued.
         """
         check_whole("embed_sample", embed_sample, 0, MAX_SAMPLE)
         if background:

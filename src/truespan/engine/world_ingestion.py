@@ -124,13 +124,11 @@ class WorldIngestion:
         Raises:
             SourceRefused: A path does not exist. Nothing was ingested.
             SourceRefused: An upload is larger than a document may be.
-            StorageFull: The disk is full.
             LinesInvalid: The manifest has invalid lines; the error lists all of them.
             NotFound: The domain does not exist, and `update_alias` is not given.
             PromotionRefused: The documents are ingested, and the alias was not moved; the new
                 generation was removed. `report` of the error is that of the ingestion.
             ProfileMismatch: The configured embedder is not the one the world was built with.
-            Overloaded: Too many jobs are queued.
             Interrupted: Stopped by Ctrl-C; the same call continues.
         """
         checked = IngestOptions.from_arguments(**options)
@@ -226,13 +224,9 @@ class WorldIngestion:
                 text is named by its hash, so that adding it twice changes nothing.
             metadata: Metadata of each text, to filter by and to show.
 
-        Returns:
-            A report that names the ingested documents, or the queued job.
-
         Raises:
             InvalidArgument: A text is no string, an id is no file name or occurs twice, or there
                 are not as many ids or metadata as texts.
-            StorageFull, ProfileMismatch, Overloaded: As `ingest`.
         """
         declared = DocumentOptions.from_arguments(**options)
         return self._ingest_uploads(_as_uploads(texts, ids, metadata), declared, background)
@@ -254,12 +248,6 @@ class WorldIngestion:
             text: A plain text, or Markdown for an id that ends with `.md`.
             id: Name of the text; None for its hash.
             title: Title; default: that of the text, or its name.
-
-        Returns:
-            A report that names the ingested document.
-
-        Raises:
-            InvalidArgument, StorageFull, ProfileMismatch: As `add_texts`.
         """
         declared = DocumentOptions.from_arguments(title=title, source_url=source_url, **options)
         ids = None if id is None else [id]
@@ -397,7 +385,6 @@ def ingest_pages(
 
     Raises:
         InvalidArgument: An address is no URL, or its host is not allowed.
-        ProfileMismatch, Overloaded: As `World.ingest`.
     """
     if not all(isinstance(url, str) and is_page(url) for url in urls):
         raise InvalidArgument("The address of a page must begin with http:// or https://.")

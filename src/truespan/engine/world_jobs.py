@@ -50,11 +50,7 @@ class WorldJobs(Jobs, frozen=True):
             on_progress: Called with the progress after each step.
             on_prune: Called with the documents that an ingestion is about to delete.
 
-        Returns:
-            A report of the ingestion, or the queued job.
-
         Raises:
-            NotFound: This world has no such job.
             Conflict: The job is done, queued or running, or its uploads are gone.
             InvalidArgument: The job is no ingestion, and `background` is not given.
         """

@@ -59,11 +59,8 @@ class WorldQueries:
             The passages, best first, and the number of candidates left after each stage.
 
         Raises:
-            InvalidArgument: An argument is wrong. Nothing was read.
-            InvalidArgument, QueryTooLong: The query cannot be embedded. No provider was called.
             ProfileMismatch: The configured embedder is not that of the world.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
-            IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
         """
         fields = check_arguments(arguments, highlight=highlight)
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
@@ -93,10 +90,6 @@ class WorldQueries:
 
         Returns:
             A bundle. If the provider, the index or the store fails, its status is `error`.
-
-        Raises:
-            InvalidArgument: An argument is wrong. Nothing was read.
-            InvalidArgument, QueryTooLong: The query cannot be embedded. No provider was called.
         """
         request = _retrieval_request(query, selected_text, top_k, arguments, highlight=highlight)
         from truespan.retrieval.retrieve import Retrieval
@@ -142,12 +135,6 @@ class WorldQueries:
         Args:
             audience: Labels of the caller for whom it is explained; None for yourself.
             query: The text to search for; None to rank by `selected_text` alone.
-
-        Returns:
-            The reason, with the similarity of the chunk if it is known.
-
-        Raises:
-            InvalidArgument, QueryTooLong: As `retrieve`.
         """
         request = _retrieval_request(query, selected_text, top_k, arguments)
         from truespan.retrieval.retrieve import Retrieval
@@ -171,11 +158,7 @@ class WorldQueries:
         Args:
             query: The question.
 
-        Returns:
-            The answer with its citations and the decision behind it.
-
         Raises:
-            InvalidArgument, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed. That is
                 never reported as a lack of answers.
         """
@@ -201,10 +184,6 @@ class WorldQueries:
         Returns:
             An iterator of events: `Started` once the mode is decided, `Piece`s, then `Finished`.
             Closing it ends the request to the model, and nothing is logged.
-
-        Raises:
-            InvalidArgument, QueryTooLong: As `answer`.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         from truespan.engine.answering import Answerer, with_request
 
@@ -233,10 +212,6 @@ class WorldQueries:
 
         Args:
             limit: Maximum number of records.
-
-        Raises:
-            InvalidArgument: The limit is negative or no whole number.
-            NotAllowed: The caller may read only as a reader.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise InvalidArgument("The limit must be an integer of at least 0.")
