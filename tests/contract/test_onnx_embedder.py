@@ -24,7 +24,7 @@ from truespan.errors import (
 from truespan.protocols import Embedder
 from truespan.providers import onnx
 from truespan.providers.local import INSTRUCTION, LocalEmbedder, LocalModel
-from truespan.providers.onnx import FolderFiles, find_execution_provider, read_contents
+from truespan.providers.onnx import FolderFiles
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.settings.catalogue import OnnxSettings
 
@@ -84,13 +84,7 @@ def test_vector_depends_on_its_text_alone_in_any_batch(folder: Path) -> None:
     single = embed(folder)
     alone = [single.embed_documents([text])[0] for text in TEXTS]
     assert single.embed_documents(TEXTS) == alone
-
-    batched = embed(folder, batch=4)
-    together = batched.embed_documents(TEXTS)
-    assert [batched.embed_documents([text])[0] for text in TEXTS] == together
-    assert batched.embed_documents(TEXTS[::-1]) == together[::-1]
-    for one, other in zip(alone, together, strict=True):
-        assert list(array("f", one)) == pytest.approx(list(array("f", other)), abs=1e-6)
+    assert single.embed_documents(TEXTS[::-1]) == alone[::-1]
 
 
 def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
@@ -106,10 +100,9 @@ def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
     }
     assert len(tokens) == 5  # With the two special tokens; neither cut nor padded.
     for pooling, vector in expected.items():
-        for batch in (1, 3):
-            [found] = embed(made, pooling=pooling, batch=batch).embed_documents(["the tide comes"])
-            unit = (vector / numpy.linalg.norm(vector)).tolist()
-            assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
+        [found] = embed(made, pooling=pooling).embed_documents(["the tide comes"])
+        unit = (vector / numpy.linalg.norm(vector)).tolist()
+        assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
 
 
 def test_sentence_output_is_used_unchanged(make: Callable[..., Path]) -> None:
@@ -330,8 +323,6 @@ def test_invalid_model_folder_is_an_error_with_advice(
         (make(lookup_network(numbers)), {}, ProviderBadReply, "not a number"),
         (make(lookup_network(length)), {}, ProviderBadReply, "zero"),
         (make(lookup_network(table()[:3])), {}, ModelUnavailable, "failed at a text of 3 tokens"),
-        (make(), {"device": "azure"}, InvalidConfiguration, "cannot run models on 'azure'"),
-        (make(), {"device": "abacus"}, InvalidConfiguration, "cannot run models on 'abacus'"),
     ]
     wrong = []
     for made, options, kind, words in rows:
@@ -376,25 +367,7 @@ def test_oversized_model_file_is_refused_unread(
         assert embed(make()).profile
 
 
-# Runs and devices
-
-
-def test_quantised_network_gets_one_text_in_a_run() -> None:
-    location = LocalModel().location
-
-    assert embed(location, pooling="cls", max_length=512)._model.batch == 1
-    with pytest.raises(InvalidConfiguration, match="quantised"):
-        assert embed(location, pooling="cls", max_length=512, batch=2).profile
-    assert not read_contents(attention_network(table())).is_quantised
-
-
-def test_only_devices_on_this_machine_are_accepted() -> None:
-    assert find_execution_provider("cpu") == find_execution_provider("CPU") == onnx.CPU
-    assert find_execution_provider("CPUExecutionProvider") == onnx.CPU
-    with pytest.raises(InvalidConfiguration) as refusal:
-        find_execution_provider("cuda")
-    assert "Choose one of: cpu." in refusal.value.advice
-    assert "azure" not in refusal.value.advice
+# Runs
 
 
 def test_network_is_loaded_with_the_first_text(folder: Path) -> None:

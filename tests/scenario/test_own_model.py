@@ -87,7 +87,7 @@ def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
         '[embedding]\nfolder = "b"': "unknown field 'folder'",
         '[embedding]\nkind = "onnx"\nbase_url = "http://x"': "unknown field",
         '[embedding]\nkind = "onnx"\npooling = "sum"': "onnx_pooling",
-        '[embedding]\nkind = "onnx"\nbatch = -1': "onnx_batch",
+        '[embedding]\nkind = "onnx"\nmax_length = -1': "onnx_max_length",
         '[embedding]\nkind = "onnx"': "no folder is named",
     }
     for toml, words in rows.items():

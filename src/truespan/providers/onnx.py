@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from truespan.core.cancel import current_cancel_token
-from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
+from truespan.errors import ModelUnavailable, resource_error
 from truespan.providers.model_files import (
     DATA_LIMIT,
     TEXT_LIMIT,
@@ -100,7 +100,7 @@ class FolderFiles(NetworkFiles, ModelFolder):
 
     @property
     def contents(self) -> NetworkContents:
-        """Return operators, external files and outputs of the network, without loading it."""
+        """Return external files and outputs of the network, without loading it."""
         return self._network_read[1]
 
     @property
@@ -131,18 +131,11 @@ class FolderFiles(NetworkFiles, ModelFolder):
 
 
 class NetworkContents(Struct, frozen=True):
-    """Names in a network file: operators, files with its weights, and outputs."""
+    """Names in a network file: files with its weights, and outputs."""
 
-    operators: frozenset[str]
     external: tuple[str, ...]
     outputs: Mapping[str, int | None]
     """Last dimension of each output, if it is fixed."""
-
-    @property
-    def is_quantised(self) -> bool:
-        """Return whether the network may derive scales from all inputs of a run."""
-        parts = ("quantize", "integer", "qlinear", "qattention", "qgemm")
-        return any(part in name.lower() for name in self.operators for part in parts)
 
 
 _PARTS = {
@@ -170,14 +163,14 @@ def read_contents(network: bytes) -> NetworkContents:
 
     Weights are skipped, so this takes hardly any time.
     """
-    operators: set[str] = set()
     external: set[str] = set()
+    has_operators = False
     outputs: dict[str, int | None] = {}
     todo = [("model", memoryview(network))]
     while todo:
         kind, view = todo.pop()
         if kind == "operator":
-            operators.add(str(view, "utf-8"))
+            has_operators = True
         elif kind == "entry":
             pair = {number: bytes(next(read_messages(view, number), b"")) for number in (1, 2)}
             if pair[1] == b"location":
@@ -190,9 +183,9 @@ def read_contents(network: bytes) -> NetworkContents:
             for number, value in read_fields(view):
                 if number in parts and isinstance(value, memoryview):
                     todo.append((parts[number], value))
-    if not operators:
+    if not has_operators:
         raise ValueError("It has no operators.")
-    return NetworkContents(frozenset(operators), tuple(sorted(external)), outputs)
+    return NetworkContents(tuple(sorted(external)), outputs)
 
 
 def _last_dimension(view: memoryview) -> int | None:
@@ -216,8 +209,6 @@ _LOADING = Lock()
 # several threads.
 _IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary()
 """Sessions by the digests of their files: libraries open at once in a process share one."""
-_REMOTE = "AzureExecutionProvider"
-"""An execution provider that would send inputs to a server."""
 
 
 def disable_telemetry() -> None:
@@ -230,39 +221,15 @@ def disable_telemetry() -> None:
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
-def find_execution_provider(device: str) -> str:
-    """Return the execution provider of onnxruntime for a device such as "cpu" or "cuda".
-
-    Raises:
-        InvalidConfiguration: the installed build of onnxruntime has none for it.
-    """
-    if device.strip().lower() == "cpu":
-        return CPU
-    disable_telemetry()
-    import onnxruntime
-
-    suffix = "ExecutionProvider"
-    offered = [name for name in onnxruntime.get_available_providers() if name != _REMOTE]
-    wanted = device.strip().lower().removesuffix(suffix.lower())
-    for name in offered:
-        if name.removesuffix(suffix).lower() == wanted:
-            return name
-    devices = ", ".join(name.removesuffix(suffix).lower() for name in offered)
-    raise InvalidConfiguration(
-        f"The installed onnxruntime cannot run models on {device!r}.",
-        advice=f"Choose one of: {devices}. Or install the build of onnxruntime for this device.",
-    )
-
-
-def open_session(files: NetworkFiles, provider: str = CPU) -> InferenceSession:
+def open_session(files: NetworkFiles) -> InferenceSession:
     """Return the loaded network of a model; models with the same files share one.
 
     Raises:
-        ModelUnavailable: the network cannot be loaded, or not on this device.
+        ModelUnavailable: the network cannot be loaded.
     """
     beside = PurePosixPath(files.network).parent
     names = [(beside / name).as_posix() for name in files.external]
-    key = (provider, *(files.digests[name] for name in (files.network, *names)))
+    key = tuple(files.digests[name] for name in (files.network, *names))
     if (session := _IN_USE.get(key)) is not None:
         # The files are checked even if the network is loaded already.
         for name in (files.network, *names):
@@ -273,14 +240,12 @@ def open_session(files: NetworkFiles, provider: str = CPU) -> InferenceSession:
     with _LOADING:
         session = _IN_USE.get(key)
         if session is None:
-            session = _load(files, content, weights, provider)
+            session = _load(files, content, weights)
             _IN_USE[key] = session
         return session
 
 
-def _load(
-    files: NetworkFiles, content: bytes, weights: list[bytes], provider: str
-) -> InferenceSession:
+def _load(files: NetworkFiles, content: bytes, weights: list[bytes]) -> InferenceSession:
     disable_telemetry()
     import onnxruntime
 
@@ -295,7 +260,6 @@ def _load(
     # kept per length of text, and hardly any two texts have the same.
     options.enable_cpu_mem_arena = True
     options.enable_mem_pattern = False
-    cause: Exception | None = None
     try:
         if weights:
             # Passed from memory: the runtime would look for the files in the current folder.
@@ -305,25 +269,17 @@ def _load(
             options.add_external_initializers_from_files_in_memory(
                 names, weights, list(map(len, weights))
             )
-        session = onnxruntime.InferenceSession(
-            content, options, providers=list(dict.fromkeys([provider, CPU]))
-        )
+        # Named, because a build of the runtime may have providers that send inputs to a server.
+        session = onnxruntime.InferenceSession(content, options, providers=[CPU])
         # The runtime decodes names only when they are read, and some may not be UTF-8.
         for entry in (*session.get_inputs(), *session.get_outputs()):
             _ = entry.name, entry.shape
-        # The runtime would fall back to the CPU without a warning.
-        if session.get_providers()[0] == provider:
-            session.disable_fallback()
-            return session
-        fault = f"cannot be run by {provider}"
+        return session
     except Exception as failure:  # The runtime's own errors have no common root.
-        fault, cause = "cannot be loaded", failure
-    raise ModelUnavailable(
-        f"The network {files.path(files.network)} {fault}.",
-        advice=f"Check the device's driver, or choose the device 'cpu'. {files.remedy()}"
-        if cause is None
-        else "The folder must hold a model as ONNX that the installed onnxruntime supports.",
-    ) from cause
+        raise ModelUnavailable(
+            f"The network {files.path(files.network)} cannot be loaded.",
+            advice="The folder must hold a model as ONNX that the installed onnxruntime supports.",
+        ) from failure
 
 
 # Runs
@@ -344,34 +300,21 @@ def require_known_inputs(session: InferenceSession, files: NetworkFiles) -> None
 
 
 def run_tokens(
-    session: InferenceSession,
-    outputs: Sequence[str],
-    encodings: Sequence[Encoding],
-    *,
-    length: int | None = None,
-    padding: int = 0,
+    session: InferenceSession, outputs: Sequence[str], encoding: Encoding
 ) -> list[numpy.ndarray]:
-    """Return outputs of the network for some texts in one run; threads may share a session.
+    """Return outputs of the network for one text; threads may share a session.
 
-    Texts are padded on the right to the longest, or to `length` tokens. Inputs that the network
-    does not have are left out.
+    Inputs that the network does not have are left out.
     """
     import numpy
 
-    width = length or max(len(encoding.ids) for encoding in encodings)
-    shape = (len(encodings), width)
-    ids = numpy.full(shape, padding, dtype=numpy.int64)
-    mask, kinds = numpy.zeros(shape, dtype=numpy.int64), numpy.zeros(shape, dtype=numpy.int64)
-    for row, encoding in enumerate(encodings):
-        size = len(encoding.ids)
-        ids[row, :size], mask[row, :size] = encoding.ids, 1
-        kinds[row, :size] = encoding.type_ids
-    places = numpy.broadcast_to(numpy.arange(width, dtype=numpy.int64), shape)
-    given = dict(zip(_KNOWN_INPUTS, (ids, mask, kinds, places), strict=True))
+    size = len(encoding.ids)
+    values = (encoding.ids, [1] * size, encoding.type_ids, range(size))
+    given = dict(zip(_KNOWN_INPUTS, values, strict=True))
     feed = {
-        entry.name: given[entry.name].astype(numpy.int32)
-        if entry.type == "tensor(int32)"
-        else given[entry.name]
+        entry.name: numpy.array(
+            [given[entry.name]], numpy.int32 if entry.type == "tensor(int32)" else numpy.int64
+        )
         for entry in session.get_inputs()
     }
     return [numpy.asarray(found) for found in session.run([*outputs], feed)]

@@ -2,8 +2,7 @@
 
 A vector is a function of the text alone, bit for bit. A quantised network derives its scales from
 all inputs of a run, so texts in one run would affect each other: each text gets its own run, on one
-core, and the cores work in parallel. Other networks may run several texts at once on a device that
-needs it; all such runs have the same shape for texts of about the same length.
+core, and the cores work in parallel.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cached_property
@@ -25,11 +23,9 @@ from msgspec import Struct
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.providers.model_files import TOKENIZER_FILE, whole_number
 from truespan.providers.onnx import (
-    CPU,
     FolderFiles,
     NetworkFiles,
     Workers,
-    find_execution_provider,
     open_session,
     require_known_inputs,
     run_tokens,
@@ -45,12 +41,9 @@ if TYPE_CHECKING:
 
 _MAX_THREADS = 8
 """Default maximum of threads: each may need 40 MB for the longest text."""
-_DEVICE_BATCH = 16
 _SENTENCE_OUTPUTS = ("sentence_embedding",)
 _TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 """Usual names of outputs with a vector for each text, and for each token."""
-_LENGTH_STEP = 32
-"""Number of tokens to a multiple of which the texts of a run are padded."""
 
 
 class Pooling(StrEnum):
@@ -71,11 +64,7 @@ class OnnxModel(TokenizedModel, frozen=True, kw_only=True):
     output: str = ""
     """Output to use; blank for the usual one."""
     states_output: str = ""
-    """Output with a state for each token, if it is another; such a network runs one text."""
-    padding: int = 0
-    batch: int = 1
-    """Number of texts in a run."""
-    execution_provider: str = CPU
+    """Output with a state for each token, if it is another."""
 
 
 class _Loaded(Struct, frozen=True):
@@ -105,8 +94,7 @@ class OnnxEmbedder(TokenizedEmbedder):
         return self._describe()
 
     def _embed_one(self, text: Input, *, states: bool = False) -> Output:
-        [output] = self._run(self._load(), [text], states=states)
-        return output
+        return self._run(self._load(), text, states=states)
 
     def _embed(
         self,
@@ -120,76 +108,36 @@ class OnnxEmbedder(TokenizedEmbedder):
         loaded = self._load()
         # The longest go first, so that no core is left with a long text at the end.
         order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].encoding), reverse=True)
-        if self._model.batch > 1:
-            return self._embed_batches(loaded, inputs, order, read)
         return loaded.workers.map(
-            lambda i: read(inputs[i], self._run(loaded, inputs[i : i + 1], states=states)[0]), order
+            lambda i: read(inputs[i], self._run(loaded, inputs[i], states=states)), order
         )
 
-    def _embed_batches(
-        self,
-        loaded: _Loaded,
-        inputs: Sequence[Input],
-        order: Sequence[int],
-        read: Callable[[Input, Output], Result],
-    ) -> list[Result]:
-        """Run texts of about the same length together, in runs of equal size."""
-        size, groups = self._model.batch, defaultdict[int, list[int]](list)
-        for i in order:
-            groups[-(-len(inputs[i].encoding) // _LENGTH_STEP) * _LENGTH_STEP].append(i)
-        results: dict[int, Result] = {}
-        for width, members in groups.items():
-            longest = self._model.limit + self._special_tokens
-            for start in range(0, len(members), size):
-                batch = members[start : start + size]
-                filled = [inputs[i] for i in [*batch, *batch[:1] * (size - len(batch))]]
-                outputs = self._run(loaded, filled, length=min(width, longest))
-                for i, output in zip(batch, outputs, strict=False):
-                    results[i] = read(inputs[i], output)
-        return [results[i] for i in range(len(inputs))]
-
-    def _run(
-        self,
-        loaded: _Loaded,
-        inputs: Sequence[Input],
-        length: int | None = None,
-        *,
-        states: bool = False,
-    ) -> list[Output]:
+    def _run(self, loaded: _Loaded, text: Input, *, states: bool) -> Output:
         model, where = self._model, self._network_files.path(self._network_files.network)
-        encodings = [text.encoding for text in inputs]
+        outputs = [loaded.output]
+        if states and model.states_output:
+            outputs.append(model.states_output)
         try:
-            pooled, *others = run_tokens(
-                loaded.session,
-                [loaded.output, *([model.states_output] if states and model.states_output else [])],
-                encodings,
-                length=length,
-                padding=model.padding,
-            )
+            [state], *others = run_tokens(loaded.session, outputs, text.encoding)
         except Exception as failure:  # The runtime's own errors have no common root.
-            longest = max(len(encoding.ids) for encoding in encodings)
             raise ModelUnavailable(
-                f"The network {where} failed at a text of {longest} tokens.",
+                f"The network {where} failed at a text of {len(text.encoding.ids)} tokens.",
                 advice="If shorter texts work, set a smaller maximum length for the model.",
             ) from failure
-        outputs = []
-        for state, encoding in zip(pooled, encodings, strict=True):
-            own = state if model.pooling is Pooling.NONE else state[: len(encoding.ids)]
-            vector = _pool(own, model.pooling)
-            if vector is None:
-                raise ProviderBadReply(
-                    f"The network {where} gave a vector that is zero or not a number.",
-                    advice="Export the model again, without reduced precision.",
-                )
-            if len(vector) != 4 * model.profile.dimensions:
-                raise self._wrong_dimensions(len(vector) // 4)
-            outputs.append(Output(vector, others[0] if others else own))
-        return outputs
+        vector = _pool(state, model.pooling)
+        if vector is None:
+            raise ProviderBadReply(
+                f"The network {where} gave a vector that is zero or not a number.",
+                advice="Export the model again, without reduced precision.",
+            )
+        if len(vector) != 4 * model.profile.dimensions:
+            raise self._wrong_dimensions(len(vector) // 4)
+        return Output(vector, others[0] if others else state)
 
     def _load(self) -> _Loaded:
         with self._loading:
             if self._loaded is None:
-                session = open_session(self._network_files, self._model.execution_provider)
+                session = open_session(self._network_files)
                 require_known_inputs(session, self._network_files)
                 output = self._choose_output(session)
                 self._loaded = _Loaded(session, output, Workers(self._threads))
@@ -267,8 +215,6 @@ class FolderEmbedder(OnnxEmbedder):
         tokenizer = folder.tokenizer()
         limit = folder.max_length(options.max_length) - tokenizer.num_special_tokens_to_add(False)
         prefix = tokenizer.encode(prefixes.document, add_special_tokens=False)
-        execution_provider = find_execution_provider(options.device)
-        padding = folder.configuration("config.json").get("pad_token_id")
         return OnnxModel(
             EmbeddingProfile(
                 provider=self.provider,
@@ -285,9 +231,6 @@ class FolderEmbedder(OnnxEmbedder):
             folder.lowercase,
             pooling=pooling,
             output=options.output,
-            padding=padding if isinstance(padding, int) and padding >= 0 else 0,
-            batch=self._batch(execution_provider),
-            execution_provider=execution_provider,
         )
 
     def _revision(self, pooling: Pooling, lowercase: bool) -> str:
@@ -361,13 +304,3 @@ class FolderEmbedder(OnnxEmbedder):
                 advice="Set the dimensions, as the model's description says.",
             )
         return found
-
-    def _batch(self, execution_provider: str) -> int:
-        wanted, quantised = self._options.batch, self._folder.contents.is_quantised
-        if wanted > 1 and quantised:
-            raise InvalidConfiguration(
-                f"The network in {self._folder.location} is quantised, so texts that share a run "
-                "would change each other's vectors.",
-                advice="Leave the number of texts in a run at 0 or 1.",
-            )
-        return wanted or (1 if quantised or execution_provider == CPU else _DEVICE_BATCH)

@@ -308,7 +308,7 @@ def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str)
     """Return the score of one pair, alone in its run. Threads may share session and tokenizer."""
     output = session.get_outputs()[0].name
     try:
-        [found] = run_tokens(session, [output], [tokenizer.encode(query, text)])
+        [found] = run_tokens(session, [output], tokenizer.encode(query, text))
     except Exception as failure:  # The runtime's own errors have no common root.
         raise errors.ModelUnavailable(
             "The network of the reranker cannot be run.", advice="Export the model again."

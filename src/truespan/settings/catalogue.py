@@ -182,10 +182,6 @@ class OnnxSettings(Struct, frozen=True):
     """Dimensions of a vector; 0 for the number in the folder's files."""
     max_length: Count = 0
     """Maximum number of tokens of a text, special tokens included; 0 for the folder's maximum."""
-    batch: Annotated[int, Meta(ge=0, le=1024)] = 0
-    """Texts in a run; 0 for one on a CPU or with a quantised model, otherwise 16."""
-    device: Name = "cpu"
-    """Device of the model: cpu, or a device of the installed onnxruntime, such as cuda."""
 
 
 class LocalSettings(Struct, frozen=True):
