@@ -5,7 +5,7 @@ A vector is a function of the text alone, as the contract tests of the embedder 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,12 +17,11 @@ _KNOWN: dict[tuple[Any, ...], Any] = {}
 _RUN = LocalEmbedder._run
 
 
-def _run_once(self: LocalEmbedder, loaded: Any, inputs: Sequence[Any], **more: Any) -> list[Any]:
-    [text] = inputs
-    key = (loaded.session, tuple(text.encoding.ids), *more.values())
+def _run_once(self: LocalEmbedder, loaded: Any, text: Any, *, states: bool) -> Any:
+    key = (loaded.session, tuple(text.encoding.ids), states)
     if key not in _KNOWN:
-        [_KNOWN[key]] = _RUN(self, loaded, inputs, **more)
-    return [_KNOWN[key]]
+        _KNOWN[key] = _RUN(self, loaded, text, states=states)
+    return _KNOWN[key]
 
 
 @contextmanager
