@@ -42,7 +42,6 @@ def float32_below(number: float) -> float:
 
 
 def new_scope(profile: EmbeddingProfile = COSINE, *, generation: int = 1) -> Scope:
-    """Return a scope of an unused world."""
     return Scope(OWNER, WorldId(str(uuid4())), Generation(generation, profile))
 
 

@@ -37,7 +37,6 @@ def only(lib: LibraryFixture, scope: Scope) -> RevisionRef:
 
 
 def built(lib: LibraryFixture, name: str = "world") -> Scope:
-    """Create a world with an empty generation."""
     world = lib.store.create_world(OWNER, name)
     begun = lib.store.begin_generation(OWNER, world.id, WORDS)
     assert begun.generation is not None

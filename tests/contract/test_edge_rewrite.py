@@ -67,7 +67,6 @@ def vectors(points: Sequence[Point]) -> list[Vector]:
 
 
 def start_rewrite(collections: Collections) -> int:
-    """Start a rewrite and return its ticket."""
     return collections.erase(COLLECTION, 0, 0)[0]
 
 

@@ -57,7 +57,6 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 def raised(work: Callable[[], object]) -> TruespanError | None:
-    """Return the error that a function raises."""
     try:
         work()
     except TruespanError as error:

@@ -68,7 +68,6 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def words(count: int) -> str:
-    """Return a text of exactly `count` tokens."""
     return "word " * count
 
 

@@ -50,8 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that makes another folder at each call."""
-
     def new(content: bytes | None = None, **files: Any) -> Path:
         made = tmp_path / f"model-{len(list(tmp_path.iterdir()))}"
         return model_folder(

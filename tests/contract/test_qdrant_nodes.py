@@ -28,8 +28,6 @@ SLOW_NAME = "http://slow.invalid:6333"
 
 
 class SteeredClock(SystemClock):
-    """A clock that can be advanced."""
-
     ahead = 0.0
 
     def monotonic(self) -> float:

@@ -55,7 +55,6 @@ def prepared(index: QdrantServerIndex, scope: Scope | None = None) -> Scope:
 
 
 def searched(server: QdrantLoopback) -> list[dict[str, Any]]:
-    """Return the searches of the latest request."""
     return server.bodies(QUERY)[-1]["searches"]
 
 

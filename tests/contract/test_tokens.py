@@ -35,7 +35,6 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 def opened_by(lib: LibraryFixture, text: str) -> Library:
-    """Return the library with the rights of a token."""
     return Library(lib.library._components, lib.library.authenticate(text))
 
 

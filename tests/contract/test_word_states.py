@@ -92,7 +92,6 @@ def test_token_of_two_words_is_left_to_the_general_path() -> None:
 
 
 def unpack_rows(packed: bytes) -> numpy.ndarray:
-    """Return packed rows as unit rows."""
     pairs = numpy.frombuffer(packed, numpy.uint8).reshape(-1, STATE_SIZE // 2)
     rows = numpy.stack([pairs & 15, pairs >> 4], axis=2).reshape(-1, STATE_SIZE) - 8.0
     return rows / numpy.maximum(numpy.linalg.norm(rows, axis=1), 1.0)[:, None]

@@ -87,7 +87,6 @@ class Chorus:
             return self._at_work(since)[-1]
 
     def batches(self) -> int:
-        """Return the number of batches begun by all workers."""
         return sum(one.said.count("batch") for one in self.started)
 
     def _at_work(self, since: int) -> list[Toiler]:
@@ -249,7 +248,6 @@ def test_stopped_worker_leaves_its_job_to_the_next(
 
 
 def batches(world: World) -> int:
-    """Return the number of batches of two for the texts of the world."""
     return -(-world.documents.list()[0].chunks // 2)
 
 

@@ -38,7 +38,6 @@ def count_rows(lib: LibraryFixture) -> int:
 
 
 def read_with_chunks(lib: LibraryFixture, scope: Scope) -> dict[TextHash, WordStates | None]:
-    """Return the states that come with the chunks of a scope."""
     ids = [ChunkId(found) for (found,) in lib.sql("SELECT chunk_id FROM states")]
     records = lib.store.read_chunks(scope, ids, word_states=True).values()
     assert all(record.is_intact() for record in records)

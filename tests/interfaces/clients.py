@@ -120,7 +120,6 @@ def _document(world: Any, reference: str) -> Any:
 
 
 def _told_document(response: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of a document that every interface shows."""
     names = ("number", "doc_id", "name", "kind", "title", "language", "version", "chunks")
     kept = {name: response["document"][name] for name in names}
     return {"document": kept, "outline": response["outline"], "metadata": response["metadata"]}
@@ -227,8 +226,6 @@ def _exit_code(code: str) -> int:
 
 @dataclass(frozen=True)
 class HttpInterface:
-    """The HTTP API."""
-
     client: Client
     name = "http"
 

@@ -42,7 +42,6 @@ class Response:
 
     @property
     def content(self) -> Any:
-        """Return the body as data."""
         return json.loads(self.body)
 
     @property
@@ -103,11 +102,9 @@ class Client:
         )
 
     def connect(self) -> socket.socket:
-        """Return a client with another connection."""
         return socket.create_connection((self.host, self.port), timeout=TIMEOUT)
 
     def close(self) -> None:
-        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

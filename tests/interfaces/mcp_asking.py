@@ -50,7 +50,6 @@ def result_of(response: Response) -> Any:
 
 
 def addresses(world: str, reader: str) -> list[str]:
-    """Return the paths of MCP for a world and for a reader of it."""
     spelled, name = quote(world, safe=""), quote(reader, safe="")
     return ["/mcp", f"/mcp/{spelled}", f"/mcp/{spelled}/{name}"]
 
@@ -77,7 +76,6 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
 
 
 def uris(book: str, document: str) -> list[str]:
-    """Return URIs of resources that may exist or not."""
     names = [quote(name, safe="") for name in (book, document, "1", "2")]
     known = [f"truespan://documents/{name}" for name in names]
     return [*known, *(f"{one}/sentences/0-999" for one in known), "truespan://x", "file:///etc"]

@@ -59,7 +59,6 @@ def prepare(folder: Path) -> Path:
 
 
 def command(library: Path, *options: str, world: str = "w") -> list[str]:
-    """Return the arguments of a server."""
     return ["mcp", "--library", str(library), "--world", world, *options]
 
 
@@ -70,7 +69,6 @@ class Session:
         self._portal, self._client = portal, client
 
     def tools(self) -> dict[str, Tool]:
-        """Return the tools of the server."""
         return {tool.name: tool for tool in self._portal.call(self._client.list_tools).tools}
 
     def call(self, name: str, **arguments: Any) -> CallToolResult:
@@ -78,7 +76,6 @@ class Session:
         return self._portal.call(self._client.call_tool, name, arguments)
 
     def instructions(self) -> str | None:
-        """Return the instructions of the server."""
         return self._client.instructions
 
     def resources(self) -> dict[str, Any]:
@@ -88,7 +85,6 @@ class Session:
         return self._portal.call(self._client.list_resource_templates).resource_templates
 
     def read(self, uri: str) -> Any:
-        """Return the only content of a resource."""
         (content,) = self._portal.call(self._client.read_resource, uri).contents
         return content
 
@@ -137,7 +133,6 @@ def found_in(result: CallToolResult) -> Any:
 
 
 def code_of(result: CallToolResult) -> str:
-    """Return the code of a call that failed."""
     assert result.is_error is True
     return result.structured_content["error"]["code"]  # type: ignore[index]
 
@@ -152,7 +147,6 @@ class Bare:
         self._requests, self._answers = process.stdin, process.stdout
 
     def greet(self) -> None:
-        """Open the session."""
         self.send({"id": 0, "method": "initialize", "params": HELLO})
         assert self.receive()["result"]["serverInfo"]["name"] == "truespan"
         self.send({"method": "notifications/initialized"})
@@ -170,7 +164,6 @@ class Bare:
         self.send({"id": number, "method": "tools/call", "params": params})
 
     def receive(self) -> Any:
-        """Return the next message."""
         message = json.loads(self._answers.readline())
         assert message["jsonrpc"] == "2.0"
         return message

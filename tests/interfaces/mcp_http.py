@@ -97,7 +97,6 @@ class Address:
         )
 
     def request(self, method: str, token: str | None = None, **headers: str) -> httpx2.Response:
-        """Send a request without a body."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx2.request(
             method,
@@ -118,7 +117,6 @@ class Address:
     def call(
         self, session: str, method: str, token: str | None = None, path: str = "", **params: Any
     ) -> httpx2.Response:
-        """Send a request in a session."""
         body = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}
         return self.post(
             body, token, path, mcp_session_id=session, mcp_protocol_version=str(VERSION)

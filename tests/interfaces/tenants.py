@@ -46,7 +46,6 @@ class Names:
     note: str = "0" * 32
 
     def changed(self, **other: str) -> Names:
-        """Return these names with some of them replaced."""
         return Names(**{**{name: getattr(self, name) for name in NAMES}, **other})
 
 
@@ -68,7 +67,6 @@ class Estate:
     """Invalid tokens."""
 
     def secrets(self) -> list[bytes]:
-        """Return the secrets of the foreign world."""
         hidden = [FOREIGN, *(getattr(self.strange, name) for name in NAMES if name != "generation")]
         return [one.encode() for one in [*hidden, self.foreign.id]]
 
@@ -108,7 +106,6 @@ def filled(lib: LibraryFixture, canary: str) -> World:
 
 
 def names_of(world: World, canary: str, generation: str) -> Names:
-    """Return the names of the parts of a world."""
     (picture,) = (
         one.image_ref for one in world.documents.sentences(f"{canary}-report.docx").figures
     )
@@ -153,7 +150,6 @@ def live_keys(lib: LibraryFixture) -> dict[str, str]:
 
 
 def verb_sets() -> Iterator[list[str]]:
-    """Yield every set of verbs except the empty set."""
     verbs = sorted(WORLD_VERBS)
     for size in range(1, len(verbs) + 1):
         yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
@@ -258,7 +254,6 @@ def content_of(call: Operation, names: Names) -> dict[str, object]:
 
 
 def form(fields: Mapping[str, str], *, name: str = "note.txt", text: bytes = b"A note.") -> bytes:
-    """Return an upload of one file with some fields."""
     parts = [
         f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
         for key, value in fields.items()

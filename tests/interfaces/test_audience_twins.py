@@ -64,7 +64,6 @@ class Labelled:
     labels: str
 
     def send(self, *given: Any, headers: Any = (), **others: Any) -> Response:
-        """Send one request with the labels."""
         spelled = [*headers, ("x-truespan-audience", self.labels)]
         return self.client.send(*given, headers=spelled, **others)
 

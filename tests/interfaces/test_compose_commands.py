@@ -158,7 +158,6 @@ def test_the_commands_of_the_deployment_work_in_their_order(
 
 
 def database_commands(section: str) -> list[list[str]]:
-    """Return the commands of database programs in a section of the guide."""
     text = GUIDE.partition(f"# {section}\n")[2].partition("\n#")[0]
     lines = re.findall(r"docker compose exec -T postgres ([^`\n]*)", text)
     return [shlex.split(re.sub(r"[<>].*", "", line)) for line in lines]

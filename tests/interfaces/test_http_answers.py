@@ -48,7 +48,6 @@ def studied(folder: Path, *scores: float, **models: Any) -> Iterator[tuple[Study
 
 
 def events(response: Response) -> list[tuple[str, Any]]:
-    """Return the events of a stream."""
     found = []
     for block in response.body.decode().strip().split("\n\n"):
         name, content = block.split("\n")

@@ -44,7 +44,6 @@ class Shelf:
         self.world.ingest(self.lib.write("book.md", text), kind="book")
 
     def names(self) -> Iterator[Names]:
-        """Yield names of read and of unread things."""
         document, job = self.world.documents.get("1"), self.world.jobs.list()[0].id
         chunks = [row[0] for row in self.lib.sql("SELECT chunk_id FROM states ORDER BY reach")]
         for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):

@@ -273,7 +273,6 @@ def test_options_that_could_not_work_are_refused(
 
 
 def configuration(page: Path) -> dict[str, Any]:
-    """Return the configuration that a page shows for a client."""
     block = re.search(r"^```json\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert block
     return json.loads(block[1])

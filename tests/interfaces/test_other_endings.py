@@ -58,7 +58,6 @@ CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 
 
 def with_figures(side: int) -> bytes:
-    """Return a document with a read and an unread figure."""
     read = [text for paragraphs in READ.values() for text in paragraphs]
     ahead = ["Wilhelmina laughed.", "Ottokar ran. Nobody followed."][side:]
     body = [p(r(f"<w:t>{text}</w:t>")) for text in read + ahead]
@@ -128,7 +127,6 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
 
 
 def names_of(library: truespan.Library) -> list[Names]:
-    """Return the names of read and of unread things."""
     world = library.world("w")
     unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).passages[0].chunk_id
     job, found = world.jobs.list()[0].id, list[Names]()

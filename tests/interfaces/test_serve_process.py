@@ -29,7 +29,6 @@ SEARCH, ANSWER = "/v1/worlds/w/search", "/v1/worlds/w/answer"
 
 
 def client_of(server: Served) -> Client:
-    """Return a caller with its own connection."""
     return Client(int(server.address.rsplit(":", 1)[1].strip("/")))
 
 
@@ -314,7 +313,6 @@ def test_server_processes_end_with_their_parent(library: Path, tmp_path: Path) -
 
 
 def workers_of(parent: int) -> list[int]:
-    """Return the worker processes of a server."""
     listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [int(pid) for pid in listed if "spawn_main" in _command_of(pid)]
 

@@ -74,7 +74,6 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Run the commands once."""
     place, traces = tmp_path_factory.mktemp("place"), tmp_path_factory.mktemp("traces")
     strace = shutil.which("strace")
     if strace is None or subprocess.run([strace, "-o", "/dev/null", "true"]).returncode:

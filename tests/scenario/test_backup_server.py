@@ -135,7 +135,6 @@ class Meanwhile:
 
 
 def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
-    """Return a backup writer during whose work the library is changed."""
     deferred: Any = library._components.backups
     store = cast("ServerSnapshots", deferred.store)
     backups = cast("BackupWriter", deferred._made)

@@ -160,7 +160,6 @@ def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_p
 
 
 def set_back(path: Path, other: Path) -> None:
-    """Make a file older than another."""
     moment = other.stat().st_mtime_ns - 1_000_000_000
     os.utime(path, ns=(moment, moment))
 

@@ -203,7 +203,6 @@ def build(folder: Path, store: str = "sqlite") -> Study:
 
 
 def outputs(made: Study) -> dict[str, Callable[[], Any]]:
-    """Return the functions that show text of documents."""
     library = made.library
 
     def world() -> Any:

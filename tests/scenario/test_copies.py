@@ -30,7 +30,6 @@ IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 
 def tiny_chunks(folder: Path) -> LibraryFixture:
-    """Return a library in which each sentence can be a chunk."""
     preparation = Preparation(chunkings={**STANDARD_CHUNKING, "tiny": TINY})
     return make_library(folder, preparation=preparation, defaults="recommended")
 

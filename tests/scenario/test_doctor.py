@@ -34,7 +34,6 @@ def flipped(vector: Vector, bit: int) -> Vector:
 
 
 def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random) -> None:
-    """Damage the index in one way."""
     points = lib.index._of(lib.scope(world))
     chunk: ChunkId = rng.choice(sorted(points))
     point: Point = points[chunk]

@@ -51,7 +51,6 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def vectors(world: World) -> list[Vector]:
-    """Return all stored vectors of the library."""
     rows = query(world.access.components.store, "SELECT vector FROM vectors")
     return [Vector(row[0]) for row in rows]
 
@@ -63,7 +62,6 @@ def states(world: World) -> list[bytes]:
 
 
 def two_documents(folder: Path, opened: Library, seed: str = "") -> tuple[World, str, list[Vector]]:
-    """Create a world with one document to delete and one to keep."""
     text, stays = rare_text(f"gone {seed}"), rare_text(f"stays {seed}")
     world = opened.world("world", create=True)
     world.ingest(written(folder, "gone.txt", text))

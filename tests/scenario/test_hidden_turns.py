@@ -35,7 +35,6 @@ def reader_of(made: Study, **rules: Any) -> Reader:
 
 
 def shown(reader: Reader, conversation: str) -> list[str]:
-    """Return all that a reader is told of a conversation."""
     opened = reader.conversation(conversation)
     return [
         to_json(opened.turns()),

@@ -36,7 +36,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, *, leave: int) -> Path:
-    """Fill the disk up to a number of free bytes."""
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         while (free := shutil.disk_usage(disk).free) > leave:

@@ -36,7 +36,6 @@ def server() -> Iterator[QdrantLoopback]:
 
 @pytest.fixture
 def settled(server: QdrantLoopback, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The environment with a configured server."""
     monkeypatch.setenv("TRUESPAN_INDEX_URL", server.url)
     monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
     return monkeypatch

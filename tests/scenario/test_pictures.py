@@ -117,7 +117,6 @@ def _reply(reader: object, page: int) -> str:
 
 
 def _changed_after(told: str, ending: str) -> list[list[str]]:
-    """Return the pages with another text after a sentence."""
     pages: list[list[str]] = []
     for page in (FIRST, SECOND):
         whole = "\n".join(page)

@@ -146,7 +146,6 @@ def huge(bench: Bench, asked: Asked) -> Reaction:
 
 
 def changed(change: Callable[[list[Any]], list[Any]]) -> React:
-    """Change the list of vectors."""
     return lambda bench, asked: bench.reply(change(bench.true(asked)))
 
 

@@ -56,7 +56,6 @@ def opened(
 
 
 def content_of(lib: LibraryFixture) -> list[list[tuple[Any, ...]]]:
-    """Return every row of the store."""
     tables = lib.sql("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
     return [lib.sql(f"SELECT * FROM {name}") for (name,) in tables]
 

@@ -35,7 +35,6 @@ def words(reader: Reader) -> str:
 
 
 def nothing(reader: Reader, **options: Any) -> list[str]:
-    """Return the warnings of a reader who is shown nothing."""
     bundle = reader.retrieve("the lamp", **options)
     assert bundle.context == ""
     return [notice.code for notice in bundle.metadata.warnings]

@@ -65,7 +65,6 @@ class Backwards:
 
 
 def reranked(lib: LibraryFixture, reranker: Reranker, *, candidates: int = 4) -> World:
-    """Return the world of a place whose library has a reranker."""
     options = RerankOptions(reranker, candidates)
     return Library(replace(lib.library._components, rerank=options)).world("world")
 

@@ -34,7 +34,6 @@ LONG += " characters, so that the gate of characters holds for one passage alone
 
 
 def scored(score: float, words: str = "A passage.", *, long: bool = True) -> str:
-    """Return a text whose similarity to any query is `score`."""
     return f"{words} (score {score:.6f}){LONG if long else ''}\n"
 
 
@@ -135,7 +134,6 @@ class Study:
         )
 
     def with_rules(self, **changes: Any) -> World:
-        """Return the world under other rules of answers."""
         return self.library_with(**changes).world("world")
 
     def library_with(self, **changes: Any) -> Library:
@@ -167,7 +165,6 @@ def study(
     rules: AnswerRules | None = None,
     **parts: Any,
 ) -> Study:
-    """Make a library whose models are given."""
     chosen = embedder or ScoreEmbedder(profile=other_profile(dimensions=4))
     lib = make_library(folder, embedder=chosen, **parts)
     models = ChatModels(primary, fallback)

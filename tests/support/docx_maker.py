@@ -76,7 +76,6 @@ def docx(
 
 
 def rels(relations: Sequence[Relation]) -> str:
-    """Return a part that lists relations."""
     rows = []
     for id, kind, target, *mode in relations:
         end = f' TargetMode="{mode[0]}"' if mode else ""
@@ -113,7 +112,6 @@ def r(inner: str, properties: str = "") -> str:
 def style(
     id: str, name: str = "", *, based_on: str = "", inner: str = "", kind: str = "paragraph"
 ) -> str:
-    """Return the definition of a style."""
     parent = f'<w:basedOn w:val="{based_on}"/>' if based_on else ""
     return (
         f'<w:style w:type="{kind}" w:styleId="{id}"><w:name w:val="{name or id}"/>{parent}{inner}'
@@ -127,23 +125,19 @@ def table(*rows: Sequence[str]) -> str:
 
 
 def row(cells: Sequence[str]) -> str:
-    """Return a row of a table."""
     return f"<w:tr>{''.join(map(cell, cells))}</w:tr>"
 
 
 def cell(inner: str, properties: str = "") -> str:
-    """Return a cell of a table."""
     return f"<w:tc><w:tcPr>{properties}</w:tcPr>{inner if '<' in inner else p(inner)}</w:tc>"
 
 
 def item(text: str, level: int = 0, list_id: int = 1) -> str:
-    """Return a paragraph in a list."""
     place = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list_id}"/></w:numPr>'
     return p(text, properties=place)
 
 
 def level(place: int, form: str, pattern: str, *, start: int = 1, inner: str = "") -> str:
-    """Return how one level of a list is marked."""
     return (
         f'<w:lvl w:ilvl="{place}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{inner}'
         f'<w:lvlText w:val="{pattern}"/></w:lvl>'
@@ -151,17 +145,14 @@ def level(place: int, form: str, pattern: str, *, start: int = 1, inner: str = "
 
 
 def abstract(*levels: str, id: int = 0, inner: str = "") -> str:
-    """Return a list as numbering.xml defines it."""
     return f'<w:abstractNum w:abstractNumId="{id}">{inner}{"".join(levels)}</w:abstractNum>'
 
 
 def num(id: int, abstract_id: int = 0, inner: str = "") -> str:
-    """Return one use of a list."""
     return f'<w:num w:numId="{id}"><w:abstractNumId w:val="{abstract_id}"/>{inner}</w:num>'
 
 
 def field(instruction: str, result: str) -> str:
-    """Return a complex field as runs."""
     return (
         r('<w:fldChar w:fldCharType="begin"/>')
         + r(f"<w:instrText>{instruction}</w:instrText>")
@@ -172,12 +163,10 @@ def field(instruction: str, result: str) -> str:
 
 
 def picture(reference: str, *, alt: str = "", own_alt: str = "", attribute: str = "embed") -> str:
-    """Return a run with a DrawingML picture."""
     return drawing(pic(reference, own_alt, attribute), alt)
 
 
 def drawing(inner: str, alt: str = "") -> str:
-    """Return a run with a drawing."""
     return r(
         f'<w:drawing><wp:inline><wp:docPr id="1" name="x" descr="{alt}"/><a:graphic>'
         f"<a:graphicData>{inner}</a:graphicData></a:graphic></wp:inline></w:drawing>"
@@ -193,7 +182,6 @@ def pic(reference: str, alt: str = "", attribute: str = "embed") -> str:
 
 
 def vml_picture(reference: str, alt: str = "") -> str:
-    """Return a run with a VML picture."""
     return r(f'<w:pict><v:shape alt="{alt}"><v:imagedata r:id="{reference}"/></v:shape></w:pict>')
 
 
@@ -222,7 +210,6 @@ def vml_box(content: str) -> str:
 
 
 def note_mark(id: int, kind: str = "footnote") -> str:
-    """Return a run that refers to a note."""
     return r(f'<w:{kind}Reference w:id="{id}"/>')
 
 

@@ -30,7 +30,6 @@ def page(body: str, *, head: str = "<title>A page</title>") -> str:
 
 
 def nav_page(lines: Iterable[Line], *, before: str = "", after: str = "") -> str:
-    """Return a navigation document."""
     return page(f'{before}<nav epub:type="toc"><h1>Contents</h1>{_nested(lines)}</nav>{after}')
 
 

@@ -46,7 +46,6 @@ class Served:
         return httpx2.request(method, url, headers=headers, timeout=TIMEOUT, verify=NO_TLS, **given)
 
     def get(self, path: str, **given: Any) -> httpx2.Response:
-        """Get something."""
         return self.ask("GET", path, **given)
 
     def post(self, path: str, body: Any = None, **given: Any) -> httpx2.Response:

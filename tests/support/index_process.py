@@ -61,7 +61,6 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def process_of(folder: Path) -> int:
-    """Return the id of the process that serves the folder."""
     address = channel.published(folder)
     assert address is not None
     return address.pid

@@ -18,7 +18,6 @@ _NUMBERS = 8
 
 
 def rare_text(seed: str, sentences: int = 40) -> str:
-    """Return a text of words that no other text has."""
     rng = random.Random(seed)
     return " ".join(
         " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(8)) + "."

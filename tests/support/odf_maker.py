@@ -55,7 +55,6 @@ def odf(
 
 
 def flat(body: str, meta: str = "") -> bytes:
-    """Return a text as one XML file."""
     return (
         f"<office:document {NAMES}><office:meta>{meta}</office:meta><office:body><office:text>"
         f"{body}</office:text></office:body></office:document>"
@@ -63,12 +62,10 @@ def flat(body: str, meta: str = "") -> bytes:
 
 
 def p(inner: str, style: str = "") -> str:
-    """Return a paragraph."""
     return f'<text:p text:style-name="{style}">{inner}</text:p>'
 
 
 def h(inner: str, level: int = 1) -> str:
-    """Return a heading."""
     return f'<text:h text:outline-level="{level}">{inner}</text:h>'
 
 
@@ -120,7 +117,6 @@ def box(inner: str, kind: str = "", attributes: str = "") -> str:
 
 
 def list_style(name: str, *levels: str) -> str:
-    """Return how a list is marked."""
     return f'<text:list-style style:name="{name}">{"".join(levels)}</text:list-style>'
 
 
@@ -136,7 +132,6 @@ def bullet(level: int) -> str:
 
 
 def hidden_style(name: str, family: str) -> str:
-    """Return a style whose text is hidden."""
     return (
         f'<style:style style:name="{name}" style:family="{family}">'
         '<style:text-properties text:display="none"/></style:style>'

@@ -71,7 +71,6 @@ class Objects:
 def column(
     lines: Sequence[str], *, x: float = 72, top: float = 720, pitch: float = 12, size: float = 10
 ) -> list[Words]:
-    """Place lines below one another."""
     return [Words(x, top - pitch * number, line, size) for number, line in enumerate(lines)]
 
 
@@ -132,7 +131,6 @@ def write(bodies: Sequence[bytes], trailer: bytes, password: str | None = None) 
 
 
 def stream(content: bytes, entries: bytes = b"", *, squeeze: bool = False) -> bytes:
-    """Return a stream object."""
     if squeeze:
         content, entries = zlib.compress(content, 9), entries + b" /Filter /FlateDecode"
     return b"<< %s /Length %d >>\nstream\n%s\nendstream" % (entries, len(content), content)

@@ -110,7 +110,6 @@ def _tree(shapes: str) -> str:
 
 
 def title(text: str, kind: str = "title") -> str:
-    """Return the title of a slide."""
     return shape(line(text), kind=kind)
 
 

@@ -14,8 +14,6 @@ from truespan.types.text import contents_start
 
 @dataclass(frozen=True)
 class ReadFile(Document):
-    """A file as it is stored."""
-
     listed: frozenset[str]
     """The names in lists of what lies ahead, which no reader comes to."""
 
@@ -25,7 +23,6 @@ class ReadFile(Document):
 
     @property
     def end(self) -> int:
-        """Where those lists begin."""
         places = list(zip(self.canonical.starts, self.canonical.places, strict=True))
         return contents_start(places) or len(self.text)
 

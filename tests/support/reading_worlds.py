@@ -191,7 +191,6 @@ def whole_chunks(lib: LibraryFixture, world: World, ref: RevisionRef, position: 
 
 
 def as_cut(chunk: TailChunk | NewChunk) -> Cut:
-    """Return a chunk in the form in which chunks are compared."""
     place = (chunk.index, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid)
     names = (chunk.chapter, chunk.section, chunk.page, chunk.location)
     return (*place, chunk.text, chunk.tokens, *names)
@@ -354,7 +353,6 @@ class Trial:
         return answers
 
     def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
-        """Ask everything that a reader can be asked."""
         reader = self._reader(sid)
         asked = [*product(self.questions, (Mode.VECTOR, Mode.HYBRID))]
         for question, mode in (*asked, (self.questions[0], Mode.KEYWORD)):

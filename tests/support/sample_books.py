@@ -188,12 +188,10 @@ _PARAGRAPH_WEIGHTS = (60, 16, 6, 6, 3, 4, 2, 1)
 
 
 def joined(paragraphs: Iterable[str]) -> str:
-    """Return paragraphs as the text of a file."""
     return "\n\n".join(paragraphs) + "\n"
 
 
 def book(seed: int, form: str, paragraphs: int = 30) -> str:
-    """Return a whole book of any kind of text."""
     return joined(Writer(Random(seed), form).paragraphs(paragraphs))
 
 
@@ -219,12 +217,10 @@ def canary(number: int) -> str:
 
 
 def canaries(text: str) -> set[str]:
-    """Return every canary that occurs in a text."""
     return {found.lower() for found in CANARY.findall(text)}
 
 
 def first_seen(sentences: Sequence[str]) -> dict[str, int]:
-    """Return for each canary the first sentence that holds it."""
     seen: dict[str, int] = {}
     for sid, sentence in enumerate(sentences):
         for found in canaries(sentence):

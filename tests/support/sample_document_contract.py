@@ -85,13 +85,11 @@ DOCUMENTS = (
 
 
 def each(*needs: Holds) -> pytest.MarkDecorator:
-    """Run a test for the documents that hold all of this."""
     fit = [document for document in DOCUMENTS if document.holds.issuperset(needs)]
     return pytest.mark.parametrize("document", fit, ids=lambda document: document.name)
 
 
 def blocks_of(document: Document, made: Made) -> tuple[Block, ...]:
-    """Return what our loader makes of a document."""
     return load(document.name, made(document)).blocks
 
 
@@ -120,8 +118,6 @@ def check_words(document: Document, loaded: Loaded) -> None:
 
 
 class TreatiseContract:
-    """The tests themselves."""
-
     @each()
     def test_every_word_is_kept_once_and_in_order(self, document: Document, made: Made) -> None:
         check_words(document, load(document.name, made(document)))

@@ -40,12 +40,10 @@ def relations(*entries: tuple[str, str, str]) -> str:
 
 
 def letters(column: int) -> str:
-    """Return the name of a column that is counted from 0."""
     return (letters(column // 26 - 1) if column > 25 else "") + chr(65 + column % 26)
 
 
 def cell(reference: str, value: Cell, style: int = 0) -> str:
-    """Return one cell as programs write it."""
     look = f' s="{style}"' if style else ""
     if value is None:
         return f'<c r="{reference}"{look}/>'
@@ -173,7 +171,6 @@ def xlsb(
 
 
 def ods(tables: str, styles: str = "", after: str = "") -> bytes:
-    """Return an ODS workbook of these tables."""
     return zipped(
         {
             "mimetype": "application/vnd.oasis.opendocument.spreadsheet",

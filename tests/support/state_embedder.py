@@ -30,7 +30,6 @@ class StateEmbedder(WordEmbedder):
 
 
 def states_of(text: str) -> WordStates:
-    """Return the states that a `StateEmbedder` gives for a document."""
     words = distinct_words(text, MAX_WORDS)
     return WordStates(_pack([word for word in words if word not in STOP_WORDS["english"]]))
 

@@ -16,7 +16,6 @@ Reply = bytes | Callable[[dict[str, str]], "bytes | Iterator[bytes]"]
 def page(
     body: bytes | str, content_type: str = "text/html", status: str = "200 OK", **headers: str
 ) -> bytes:
-    """Return a whole reply."""
     content = body.encode() if isinstance(body, str) else body
     fields = {"Content-Type": content_type, "Content-Length": str(len(content))}
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}

@@ -281,11 +281,9 @@ class PreparedLibrary:
 
     @property
     def has_same_ids(self) -> bool:
-        """Say whether all that are given have the same ids."""
         return STORES[-1] == "sqlite"
 
     def restore(self) -> LibraryFixture:
-        """Return the place as it was when it had been filled."""
         if not self.has_same_ids:
             self._count += 1
             lib = make_library(self._folder / str(self._count))
@@ -307,5 +305,4 @@ class PreparedLibrary:
 
 
 def other_profile(**changes: Any) -> EmbeddingProfile:
-    """Return the test profile with something changed."""
     return replace(WORDS, **changes)

@@ -39,30 +39,6 @@ def without(members: list[Member], name: str) -> list[Member]:
     return [one for one in members if one.name != name.encode()]
 
 
-def flat_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*without(members, main), bomb(main, 4000)])
-
-
-def modest_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*without(members, main), bomb(main, 100)])
-
-
-def bomb_that_says_it_is_small(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*without(members, main), bomb(main, 4000, size=100)])
-
-
-def bomb_beside_the_text(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, bomb("word/media/image1.png", 3000, size=1000)])
-
-
-def many_bombs(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, *(bomb(f"word/media/{n}.png", 200) for n in range(50))])
-
-
-def nested_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*without(members, main), stored(main, _beginning_of_nested())])
-
-
 @cache
 def _beginning_of_nested() -> bytes:
     """Return the first megabyte of archives in archives, with hundreds of bombs in it."""
@@ -83,11 +59,6 @@ def overlapping(members: list[Member], main: str, trap: Trap) -> bytes:
     return quoted_overlap([main, *(f"word/{number}.xml" for number in range(100))], kernel)
 
 
-def overlapping_bombs(members: list[Member], main: str, trap: Trap) -> bytes:
-    kernel = bomb("kernel.xml", 200)
-    return quoted_overlap([main, *(f"word/{number}.xml" for number in range(200))], kernel)
-
-
 def sharing_one_member(members: list[Member], main: str, trap: Trap) -> bytes:
     text = next(one for one in members if one.name == main.encode())
     copies = [replace(text, name=f"{n}.xml".encode(), packed=b"", offset=0) for n in range(100)]
@@ -100,68 +71,9 @@ def very_many_members(members: list[Member], main: str, trap: Trap) -> bytes:
     return archive([*members, *(replace(empty, name=b"m/%d" % n) for n in range(12_000))])
 
 
-def twice_the_same_name(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, member(main, b"<other/>")])
-
-
-def names_that_differ_in_case(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, member(main.upper(), b"<other/>")])
-
-
-def link_to_a_file(members: list[Member], main: str, trap: Trap) -> bytes:
-    link = stored("word/media/image1.png", trap.secret.encode())
-    attributes = (stat.S_IFLNK | 0o777) << 16
-    return archive([*members, replace(link, attributes=attributes)])
-
-
-def text_is_a_link(members: list[Member], main: str, trap: Trap) -> bytes:
-    link = replace(stored(main, trap.secret.encode()), attributes=(stat.S_IFLNK | 0o777) << 16)
-    return archive([*without(members, main), link])
-
-
-def size_too_small(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, size=10))
-
-
-def size_too_large(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, size=1 << 30))
-
-
-def packed_size_too_large(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, packed_size=1 << 30))
-
-
-def packed_size_zero(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, packed_size=0))
-
-
-def wrong_checksum(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, crc=0))
-
-
-def broken_stream(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, packed=b"\xff" * 200))
-
-
 def cut_in_half(members: list[Member], main: str, trap: Trap) -> bytes:
     whole = archive(members)
     return whole[: len(whole) // 2]
-
-
-def cut_in_the_directory(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members)[:-60]
-
-
-def cut_by_one(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members)[:-1]
-
-
-def garbage_after(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members) + b"\x00garbage\xff" * 100
-
-
-def another_archive_after(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members) + archive([member(main, b"<other/>")])
 
 
 def zeros_before_the_directory(members: list[Member], main: str, trap: Trap) -> bytes:
@@ -176,10 +88,6 @@ def zip64_lies(members: list[Member], main: str, trap: Trap) -> bytes:
     return archive(changed(lying, main, offset=0xFFFFFFFF))
 
 
-def zip64_cut_off(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, size=0xFFFFFFFF, extra=struct.pack("<HH", 1, 24)))
-
-
 def zip64_end_lies(members: list[Member], main: str, trap: Trap) -> bytes:
     record = struct.pack(
         "<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1 << 60, 1 << 60, 1 << 60, 0
@@ -189,83 +97,9 @@ def zip64_end_lies(members: list[Member], main: str, trap: Trap) -> bytes:
     return archive(members, end=record + locator + end)
 
 
-def encrypted(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, flags=1))
-
-
-def strongly_encrypted(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, flags=0x2041, method=99))
-
-
-def strange_compression(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, method=97))
-
-
-def lzma_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, method=14, packed=b"\x09\x04\x05\x00" + bytes(200)))
-
-
-def bzip2(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, method=12, packed=b"BZh9" + bytes(200)))
-
-
-def patched(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, flags=0x20))
-
-
-def unreadable_name(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, replace(member("x", b"x"), name=b"\xff\xfe\x80", flags=0x800)])
-
-
-def other_name_in_its_own_header(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, local_name=b"word/other.xml"))
-
-
-def beginning_beyond_the_end(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, offset=0x7FFFFFFF))
-
-
-def beginning_inside_another(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(changed(members, main, offset=7))
-
-
-def on_another_disk(members: list[Member], main: str, trap: Trap) -> bytes:
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 7, 3, 1, 1, 100, 0, 0)
-    return archive(members, end=end)
-
-
-def more_members_announced(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members, end=end_record(60_000, 1 << 20, 0))
-
-
-def no_end(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(members, end=b"")
-
-
-def long_comment(members: list[Member], main: str, trap: Trap) -> bytes:
-    whole = archive(members)
-    return whole[:-2] + struct.pack("<H", 65_535) + b"PK\x05\x06" * 16_383 + b"xyz"
-
-
 def end_within_the_comment(members: list[Member], main: str, trap: Trap) -> bytes:
     fake = end_record(0, 0, 0)
     return archive(members)[:-2] + struct.pack("<H", len(fake)) + fake
-
-
-def no_members(members: list[Member], main: str, trap: Trap) -> bytes:
-    return end_record(0, 0, 0)
-
-
-def text_is_missing(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive(without(members, main))
-
-
-def text_is_a_folder(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*without(members, main), stored(f"{main}/", b"")])
-
-
-def only_the_beginning(members: list[Member], main: str, trap: Trap) -> bytes:
-    return b"PK\x03\x04" + main.encode()
 
 
 def flushed_for_ever(members: list[Member], main: str, trap: Trap) -> bytes:
@@ -274,23 +108,118 @@ def flushed_for_ever(members: list[Member], main: str, trap: Trap) -> bytes:
     return archive(changed(members, main, packed=empty * 200_000, method=DEFLATED))
 
 
-def long_names(members: list[Member], main: str, trap: Trap) -> bytes:
-    return archive([*members, *(stored(f"{'n' * 60_000}{n}", b"") for n in range(20))])
-
-
-BUILDS: tuple[Build, ...] = (
-    flat_bomb, modest_bomb, bomb_that_says_it_is_small, bomb_beside_the_text, many_bombs,
-    nested_bomb, itself_inside, overlapping, overlapping_bombs, sharing_one_member,
-    very_many_members, twice_the_same_name, names_that_differ_in_case, link_to_a_file,
-    text_is_a_link, size_too_small, size_too_large, packed_size_too_large, packed_size_zero,
-    wrong_checksum, broken_stream,
-    cut_in_half, cut_in_the_directory, cut_by_one, garbage_after, another_archive_after,
-    zeros_before_the_directory, zip64_lies, zip64_cut_off, zip64_end_lies, encrypted,
-    strongly_encrypted, strange_compression, lzma_bomb, bzip2, patched, unreadable_name,
-    other_name_in_its_own_header, beginning_beyond_the_end, beginning_inside_another,
-    on_another_disk, more_members_announced, no_end, long_comment, end_within_the_comment,
-    no_members, text_is_missing, text_is_a_folder, only_the_beginning, flushed_for_ever, long_names,
-)  # fmt: skip
+BUILDS: dict[str, Build] = {
+    "flat-bomb": lambda members, main, trap: archive([*without(members, main), bomb(main, 4000)]),
+    "modest-bomb": lambda members, main, trap: archive([*without(members, main), bomb(main, 100)]),
+    "bomb-that-says-it-is-small": lambda members, main, trap: archive(
+        [*without(members, main), bomb(main, 4000, size=100)]
+    ),
+    "bomb-beside-the-text": lambda members, main, trap: archive(
+        [*members, bomb("word/media/image1.png", 3000, size=1000)]
+    ),
+    "many-bombs": lambda members, main, trap: archive(
+        [*members, *(bomb(f"word/media/{n}.png", 200) for n in range(50))]
+    ),
+    "nested-bomb": lambda members, main, trap: archive(
+        [*without(members, main), stored(main, _beginning_of_nested())]
+    ),
+    "itself-inside": itself_inside,
+    "overlapping": overlapping,
+    "overlapping-bombs": lambda members, main, trap: quoted_overlap(
+        [main, *(f"word/{number}.xml" for number in range(200))], bomb("kernel.xml", 200)
+    ),
+    "sharing-one-member": sharing_one_member,
+    "very-many-members": very_many_members,
+    "twice-the-same-name": lambda members, main, trap: archive(
+        [*members, member(main, b"<other/>")]
+    ),
+    "names-that-differ-in-case": lambda members, main, trap: archive(
+        [*members, member(main.upper(), b"<other/>")]
+    ),
+    "link-to-a-file": lambda members, main, trap: archive(
+        [
+            *members,
+            replace(
+                stored("word/media/image1.png", trap.secret.encode()),
+                attributes=((stat.S_IFLNK | 0o777) << 16),
+            ),
+        ]
+    ),
+    "text-is-a-link": lambda members, main, trap: archive(
+        [
+            *without(members, main),
+            replace(stored(main, trap.secret.encode()), attributes=(stat.S_IFLNK | 0o777) << 16),
+        ]
+    ),
+    "size-too-small": lambda members, main, trap: archive(changed(members, main, size=10)),
+    "size-too-large": lambda members, main, trap: archive(changed(members, main, size=1 << 30)),
+    "packed-size-too-large": lambda members, main, trap: archive(
+        changed(members, main, packed_size=1 << 30)
+    ),
+    "packed-size-zero": lambda members, main, trap: archive(changed(members, main, packed_size=0)),
+    "wrong-checksum": lambda members, main, trap: archive(changed(members, main, crc=0)),
+    "broken-stream": lambda members, main, trap: archive(
+        changed(members, main, packed=b"\xff" * 200)
+    ),
+    "cut-in-half": cut_in_half,
+    "cut-in-the-directory": lambda members, main, trap: archive(members)[:-60],
+    "cut-by-one": lambda members, main, trap: archive(members)[:-1],
+    "garbage-after": lambda members, main, trap: archive(members) + b"\x00garbage\xff" * 100,
+    "another-archive-after": lambda members, main, trap: (
+        archive(members) + archive([member(main, b"<other/>")])
+    ),
+    "zeros-before-the-directory": zeros_before_the_directory,
+    "zip64-lies": zip64_lies,
+    "zip64-cut-off": lambda members, main, trap: archive(
+        changed(members, main, size=0xFFFFFFFF, extra=struct.pack("<HH", 1, 24))
+    ),
+    "zip64-end-lies": zip64_end_lies,
+    "encrypted": lambda members, main, trap: archive(changed(members, main, flags=1)),
+    "strongly-encrypted": lambda members, main, trap: archive(
+        changed(members, main, flags=0x2041, method=99)
+    ),
+    "strange-compression": lambda members, main, trap: archive(changed(members, main, method=97)),
+    "lzma-bomb": lambda members, main, trap: archive(
+        changed(members, main, method=14, packed=b"\x09\x04\x05\x00" + bytes(200))
+    ),
+    "bzip2": lambda members, main, trap: archive(
+        changed(members, main, method=12, packed=b"BZh9" + bytes(200))
+    ),
+    "patched": lambda members, main, trap: archive(changed(members, main, flags=0x20)),
+    "unreadable-name": lambda members, main, trap: archive(
+        [*members, replace(member("x", b"x"), name=b"\xff\xfe\x80", flags=0x800)]
+    ),
+    "other-name-in-its-own-header": lambda members, main, trap: archive(
+        changed(members, main, local_name=b"word/other.xml")
+    ),
+    "beginning-beyond-the-end": lambda members, main, trap: archive(
+        changed(members, main, offset=0x7FFFFFFF)
+    ),
+    "beginning-inside-another": lambda members, main, trap: archive(
+        changed(members, main, offset=7)
+    ),
+    "on-another-disk": lambda members, main, trap: archive(
+        members, end=struct.pack("<4s4H2LH", b"PK\x05\x06", 7, 3, 1, 1, 100, 0, 0)
+    ),
+    "more-members-announced": lambda members, main, trap: archive(
+        members, end=end_record(60_000, 1 << 20, 0)
+    ),
+    "no-end": lambda members, main, trap: archive(members, end=b""),
+    "long-comment": lambda members, main, trap: (
+        archive(members)[:-2] + struct.pack("<H", 65_535) + b"PK\x05\x06" * 16_383 + b"xyz"
+    ),
+    "end-within-the-comment": end_within_the_comment,
+    "no-members": lambda members, main, trap: end_record(0, 0, 0),
+    "text-is-missing": lambda members, main, trap: archive(without(members, main)),
+    "text-is-a-folder": lambda members, main, trap: archive(
+        [*without(members, main), stored(f"{main}/", b"")]
+    ),
+    "only-the-beginning": lambda members, main, trap: b"PK\x03\x04" + main.encode(),
+    "flushed-for-ever": flushed_for_ever,
+    "long-names": lambda members, main, trap: archive(
+        [*members, *(stored(f"{'n' * 60_000}{n}", b"") for n in range(20))]
+    ),
+}
 
 ESCAPES = {
     "parent": "../../../{}",
@@ -307,8 +236,7 @@ ESCAPES = {
 """Names that lead out of a folder, for a file that must not be overwritten."""
 
 
-def _add(build: Build) -> None:
-    name = build.__name__.replace("_", "-")
+def _add(name: str, build: Build) -> None:
     add(
         f"docx-archive-{name}",
         lambda trap: ("a.docx", build(members_of(docx_parts()), MAIN["docx"], trap)),
@@ -327,7 +255,7 @@ def _add_escape(kind: str, pattern: str) -> None:
     add(f"epub-escape-{kind}", lambda trap: ("a.epub", epub({path(trap): b"overwritten"})))
 
 
-for _build in BUILDS:
-    _add(_build)
+for _name, _build in BUILDS.items():
+    _add(_name, _build)
 for _kind, _pattern in ESCAPES.items():
     _add_escape(_kind, _pattern)

@@ -7,7 +7,7 @@ import zlib
 
 from tests.support.hostile.parts import DOCX, HEAD, NAMESPACES, body, docx, paragraph, relations
 from tests.support.hostile.registry import Trap, add, hostile, hostile_files
-from tests.support.hostile.xml_attacks import ALL, FEW, Attack
+from tests.support.hostile.xml_attacks import ALL, FEW
 
 Made = tuple[str, bytes]
 
@@ -57,16 +57,6 @@ def style(name: str, based_on: str) -> str:
 def styled(content: str, name: str = "A") -> Made:
     text = paragraph("Some text.", f'<w:pStyle w:val="{name}"/>')
     return with_body(text, **{"word/styles.xml": styles(content)})
-
-
-hostile_files(
-    "docx",
-    style_based_on_itself=lambda trap: styled(style("A", "A")),
-    styles_in_a_circle=lambda trap: styled(style("A", "B") + style("B", "C") + style("C", "A")),
-    styles_in_a_long_chain=lambda trap: styled(
-        "".join(style(f"A{n}", f"A{n + 1}") for n in range(20_000)), "A0"
-    ),
-)
 
 
 @hostile
@@ -123,20 +113,6 @@ def a_list_that_counts_in_letters(trap: Trap) -> Made:
     return with_body(paragraph("Item", item) * 50, **{"word/numbering.xml": far})
 
 
-hostile_files(
-    "docx",
-    relations_that_point_at_themselves=lambda trap: with_relations(
-        picture("rId1"),
-        ("rId1", "image", "document.xml", ""),
-        ("rId2", "footnotes", "document.xml", ""),
-        ("rId3", "styles", "_rels/document.xml.rels", ""),
-    ),
-    relations_of_one_name=lambda trap: with_relations(
-        picture("rId1"), *(("rId1", "image", f"media/{n}.png", "") for n in range(5000))
-    ),
-)
-
-
 @hostile
 def relations_that_lead_out(trap: Trap) -> Made:
     targets = [
@@ -145,12 +121,6 @@ def relations_that_lead_out(trap: Trap) -> Made:
     ]  # fmt: skip
     entries = [(f"rId{n}", "image", target, "") for n, target in enumerate(targets)]
     return with_relations("".join(picture(entry[0]) for entry in entries), *entries)
-
-
-@hostile
-def pictures_from_elsewhere(trap: Trap) -> Made:
-    vml = '<w:p><w:r><w:pict><v:shape><v:imagedata r:id="rId1"/></v:shape></w:pict></w:r></w:p>'
-    return with_relations(picture("rId1") + vml, ("rId1", "image", trap.url, "External"))
 
 
 @hostile
@@ -215,31 +185,8 @@ def picture_that_is_a_program(trap: Trap) -> Made:
     )
 
 
-@hostile
-def one_picture_very_often(trap: Trap) -> Made:
-    return "a.docx", docx(
-        {
-            "word/document.xml": body(paragraph("Text.") + picture("rId1") * 5_000),
-            "word/_rels/document.xml.rels": relations(("rId1", "image", "media/image1.png", "")),
-            "word/media/image1.png": png(10, 10, bytes(300)) + bytes(100_000),
-        }
-    )
-
-
 def nested(before: str, after: str, depth: int) -> Made:
     return with_body(paragraph("Before.") + before * depth + paragraph("Deep.") + after * depth)
-
-
-hostile_files(
-    "docx",
-    tables_in_tables=lambda trap: nested("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 80),
-    tables_in_very_many_tables=lambda trap: nested(
-        "<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 5000
-    ),
-    content_controls_in_controls=lambda trap: nested(
-        "<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", 120
-    ),
-)
 
 
 @hostile
@@ -269,11 +216,6 @@ def cells_that_span_the_world(trap: Trap) -> Made:
 
 
 @hostile
-def a_table_without_end(trap: Trap) -> Made:
-    return with_body(f"<w:tbl>{'<w:tr><w:tc><w:p/></w:tc></w:tr>' * 15_000}</w:tbl>")
-
-
-@hostile
 def a_note_that_notes_itself(trap: Trap) -> Made:
     note = (
         f'{HEAD}<w:footnotes {NAMESPACES}><w:footnote w:id="2"><w:p><w:r><w:t>See</w:t></w:r><w:r>'
@@ -289,36 +231,71 @@ def one_note_very_often(trap: Trap) -> Made:
     return with_body(paragraph("Text.") + reference * 20_000, **{"word/footnotes.xml": note})
 
 
-hostile_files(
-    "docx",
-    tabs_and_breaks_without_end=lambda trap: with_body(
-        f"<w:p><w:r><w:t>Text.</w:t>{'<w:tab/><w:br/><w:cr/>' * 100_000}</w:r></w:p>"
-    ),
-    a_run_for_each_letter=lambda trap: with_body(
-        f"<w:p>{'<w:r><w:t>a</w:t></w:r>' * 50_000}</w:p>"
-    ),
-)
-
-
 @hostile
 def deleted_and_hidden_only(trap: Trap) -> Made:
     hidden = "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>"
     return with_body(f"<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del>{hidden}</w:p>")
 
 
-@hostile
-def no_namespace(trap: Trap) -> Made:
-    return "a.docx", docx({"word/document.xml": "<document><body><p>Text</p></body></document>"})
-
-
-@hostile
-def main_part_elsewhere(trap: Trap) -> Made:
-    start = relations(("rId1", "officeDocument", "../../../etc/document.xml", ""))
-    return "a.docx", docx({"_rels/.rels": start})
-
-
 hostile_files(
     "docx",
+    style_based_on_itself=lambda trap: styled(style("A", "A")),
+    styles_in_a_circle=lambda trap: styled(style("A", "B") + style("B", "C") + style("C", "A")),
+    styles_in_a_long_chain=lambda trap: styled(
+        "".join(style(f"A{n}", f"A{n + 1}") for n in range(20_000)), "A0"
+    ),
+    relations_that_point_at_themselves=lambda trap: with_relations(
+        picture("rId1"),
+        ("rId1", "image", "document.xml", ""),
+        ("rId2", "footnotes", "document.xml", ""),
+        ("rId3", "styles", "_rels/document.xml.rels", ""),
+    ),
+    relations_of_one_name=lambda trap: with_relations(
+        picture("rId1"), *(("rId1", "image", f"media/{n}.png", "") for n in range(5000))
+    ),
+    pictures_from_elsewhere=lambda trap: with_relations(
+        picture("rId1")
+        + '<w:p><w:r><w:pict><v:shape><v:imagedata r:id="rId1"/></v:shape></w:pict></w:r></w:p>',
+        ("rId1", "image", trap.url, "External"),
+    ),
+    one_picture_very_often=lambda trap: (
+        "a.docx",
+        docx(
+            {
+                "word/document.xml": body(paragraph("Text.") + picture("rId1") * 5_000),
+                "word/_rels/document.xml.rels": relations(
+                    ("rId1", "image", "media/image1.png", "")
+                ),
+                "word/media/image1.png": png(10, 10, bytes(300)) + bytes(100_000),
+            }
+        ),
+    ),
+    tables_in_tables=lambda trap: nested("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 80),
+    tables_in_very_many_tables=lambda trap: nested(
+        "<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", 5000
+    ),
+    content_controls_in_controls=lambda trap: nested(
+        "<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", 120
+    ),
+    a_table_without_end=lambda trap: with_body(
+        f"<w:tbl>{'<w:tr><w:tc><w:p/></w:tc></w:tr>' * 15_000}</w:tbl>"
+    ),
+    tabs_and_breaks_without_end=lambda trap: with_body(
+        f"<w:p><w:r><w:t>Text.</w:t>{'<w:tab/><w:br/><w:cr/>' * 100_000}</w:r></w:p>"
+    ),
+    a_run_for_each_letter=lambda trap: with_body(
+        f"<w:p>{'<w:r><w:t>a</w:t></w:r>' * 50_000}</w:p>"
+    ),
+    no_namespace=lambda trap: (
+        "a.docx",
+        docx({"word/document.xml": "<document><body><p>Text</p></body></document>"}),
+    ),
+    main_part_elsewhere=lambda trap: (
+        "a.docx",
+        docx(
+            {"_rels/.rels": relations(("rId1", "officeDocument", "../../../etc/document.xml", ""))}
+        ),
+    ),
     main_part_on_the_network=lambda trap: (
         "a.docx",
         docx({"_rels/.rels": relations(("rId1", "officeDocument", trap.url, "External"))}),
@@ -331,7 +308,7 @@ hostile_files(
 )
 
 
-def _add_attack(part: str, attack: Attack) -> None:
+def _add_attack(part: str, name: str) -> None:
     short = part.rpartition("/")[2].partition(".")[0] or "rels"
     short = "rels" if part.endswith(".rels") else short.strip("[]").lower()
     where = "package-" if part.startswith("_rels") else ""
@@ -340,20 +317,15 @@ def _add_attack(part: str, attack: Attack) -> None:
         source = DOCX[part].replace("</Relationships>", "@@</Relationships>")
     if part == "[Content_Types].xml":
         source = DOCX[part].replace("</Types>", "@@</Types>")
-    name = attack.__name__.replace("_", "-")
+    attack = ALL[name]
     add(f"docx-{where}{short}-{name}", lambda trap: ("a.docx", docx({part: attack(source, trap)})))
 
 
 for _attack in ALL:
     _add_attack("word/document.xml", _attack)
 for _part in (
-    "word/styles.xml",
-    "word/numbering.xml",
-    "word/footnotes.xml",
-    "word/_rels/document.xml.rels",
-    "_rels/.rels",
-    "docProps/core.xml",
-    "[Content_Types].xml",
+    *("word/styles.xml", "word/numbering.xml", "word/footnotes.xml"),
+    *("word/_rels/document.xml.rels", "_rels/.rels", "docProps/core.xml", "[Content_Types].xml"),
 ):
     for _attack in FEW:
         _add_attack(_part, _attack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.hostile.docx import png
 from tests.support.hostile.parts import EPUB, HEAD, epub, epub_parts
 from tests.support.hostile.registry import Trap, add, hostile, hostile_files
-from tests.support.hostile.xml_attacks import ALL, FEW, Attack
+from tests.support.hostile.xml_attacks import ALL, FEW
 from tests.support.hostile.zip_maker import archive, member, members_of
 
 Made = tuple[str, bytes]
@@ -44,20 +44,6 @@ def container(*paths: str) -> str:
     return f'{HEAD}<container xmlns="{space}"><rootfiles>{files}</rootfiles></container>'
 
 
-hostile_files(
-    "epub",
-    spine_of_the_package_itself=lambda trap: with_package(
-        item("c1", "content.opf"), '<itemref idref="c1"/>'
-    ),
-    spine_of_nothing=lambda trap: with_package(
-        "", '<itemref idref="c1"/><itemref/><itemref idref=""/>'
-    ),
-    chapters_that_are_missing=lambda trap: with_package(
-        item("c1", "no.xhtml"), '<itemref idref="c1"/>'
-    ),
-)
-
-
 @hostile
 def chapters_that_lead_out(trap: Trap) -> Made:
     paths = [
@@ -71,14 +57,6 @@ def chapters_that_lead_out(trap: Trap) -> Made:
 
 
 @hostile
-def one_chapter_very_often(trap: Trap) -> Made:
-    chapter = page("<p>" + "Again and again. " * 20_000 + "</p>")
-    return with_package(
-        item("c1", "c1.xhtml"), '<itemref idref="c1"/>' * 20_000, **{CHAPTER: chapter}
-    )
-
-
-@hostile
 def one_chapter_under_many_names(trap: Trap) -> Made:
     chapter = page("<p>" + "Again and again. " * 20_000 + "</p>")
     items = "".join(item(f"i{n}", f"./{'x/../' * (n % 5)}c1.xhtml") for n in range(1500))
@@ -86,64 +64,9 @@ def one_chapter_under_many_names(trap: Trap) -> Made:
     return with_package(items, spine, **{CHAPTER: chapter})
 
 
-@hostile
-def very_many_items(trap: Trap) -> Made:
-    items = "".join(item(f"i{n}", f"{n}.xhtml") for n in range(30_000))
-    return with_package(items + item("c1", "c1.xhtml"), '<itemref idref="c1"/>')
-
-
-@hostile
-def items_of_one_name(trap: Trap) -> Made:
-    return with_package(
-        item("c1", "a.xhtml") + item("c1", "c1.xhtml"), '<itemref idref="c1"/><itemref idref="c1"/>'
-    )
-
-
-@hostile
-def fallbacks_in_a_circle(trap: Trap) -> Made:
-    items = (
-        '<item id="a" href="a.bin" media-type="x/y" fallback="b"/>'
-        '<item id="b" href="b.bin" media-type="x/y" fallback="a"/>'
-    )
-    return with_package(items, '<itemref idref="a"/>')
-
-
-@hostile
-def container_that_leads_out(trap: Trap) -> Made:
-    paths = (f"../../..{trap.secret}", trap.secret, trap.url, "", "META-INF/container.xml")
-    return "a.epub", epub({"META-INF/container.xml": container(*paths)})
-
-
-hostile_files(
-    "epub",
-    container_without_a_package=lambda trap: (
-        "a.epub",
-        epub({"META-INF/container.xml": container()}),
-    ),
-    container_of_very_many_packages=lambda trap: (
-        "a.epub",
-        epub({"META-INF/container.xml": container(*[OPF] * 50_000)}),
-    ),
-    container_of_itself=lambda trap: (
-        "a.epub",
-        epub({"META-INF/container.xml": container("META-INF/container.xml")}),
-    ),
-)
-
-
 def nested_list(depth: int) -> str:
     before = '<ol><li><a href="c1.xhtml">x</a>' * depth
     return EPUB["OEBPS/nav.xhtml"].replace("</nav>", before + "</li></ol>" * depth + "</nav>")
-
-
-hostile_files(
-    "epub",
-    contents_in_contents=lambda trap: ("a.epub", epub({"OEBPS/nav.xhtml": nested_list(100)})),
-    contents_in_very_many_contents=lambda trap: (
-        "a.epub",
-        epub({"OEBPS/nav.xhtml": nested_list(10_000)}),
-    ),
-)
 
 
 @hostile
@@ -163,18 +86,6 @@ def very_many_points(trap: Trap) -> Made:
 
 
 @hostile
-def contents_that_are_a_chapter(trap: Trap) -> Made:
-    items = item("n", "nav.xhtml", 'properties="nav"')
-    return with_package(items, '<itemref idref="n"/><itemref idref="n"/>')
-
-
-@hostile
-def contents_that_lead_out(trap: Trap) -> Made:
-    link = f'<a href="../../..{trap.secret}">x</a><a href="{trap.url}">y</a><a href="%00">z</a>'
-    return "a.epub", epub({"OEBPS/nav.xhtml": EPUB["OEBPS/nav.xhtml"].replace("@@", link)})
-
-
-@hostile
 def pages_that_load(trap: Trap) -> Made:
     content = (
         f'<img src="{trap.url}"/><iframe src="{trap.url}"/><object data="{trap.url}"/>'
@@ -186,12 +97,6 @@ def pages_that_load(trap: Trap) -> Made:
 
 
 @hostile
-def pictures_that_lead_out(trap: Trap) -> Made:
-    content = f'<img src="../../../..{trap.secret}"/><img src="../../x"/><img src="%2e%2e/y"/>'
-    return "a.epub", epub({CHAPTER: page(content)})
-
-
-@hostile
 def picture_that_explodes(trap: Trap) -> Made:
     items = item("c1", "c1.xhtml") + '<item id="p" href="p.png" media-type="image/png"/>'
     parts = {
@@ -199,12 +104,6 @@ def picture_that_explodes(trap: Trap) -> Made:
         "OEBPS/p.png": png(65535, 65535, bytes(9**8)),
     }
     return with_package(items, '<itemref idref="c1"/>', **parts)
-
-
-@hostile
-def picture_as_a_chapter(trap: Trap) -> Made:
-    items = '<item id="p" href="p.png" media-type="image/png"/>'
-    return with_package(items, '<itemref idref="p"/>', **{"OEBPS/p.png": png(2, 2, bytes(14))})
 
 
 @hostile
@@ -220,11 +119,6 @@ def locked_by_a_shop(trap: Trap) -> Made:
 
 
 @hostile
-def without_its_mark(trap: Trap) -> Made:
-    return "a.epub", archive(members_of({k: v for k, v in epub_parts().items() if k != "mimetype"}))
-
-
-@hostile
 def with_a_packed_mark(trap: Trap) -> Made:
     parts = epub_parts()
     return "a.epub", archive([member("mimetype", parts.pop("mimetype")), *members_of(parts)])
@@ -232,6 +126,96 @@ def with_a_packed_mark(trap: Trap) -> Made:
 
 hostile_files(
     "epub",
+    spine_of_the_package_itself=lambda trap: with_package(
+        item("c1", "content.opf"), '<itemref idref="c1"/>'
+    ),
+    spine_of_nothing=lambda trap: with_package(
+        "", '<itemref idref="c1"/><itemref/><itemref idref=""/>'
+    ),
+    chapters_that_are_missing=lambda trap: with_package(
+        item("c1", "no.xhtml"), '<itemref idref="c1"/>'
+    ),
+    one_chapter_very_often=lambda trap: with_package(
+        item("c1", "c1.xhtml"),
+        '<itemref idref="c1"/>' * 20_000,
+        **{CHAPTER: page("<p>" + "Again and again. " * 20_000 + "</p>")},
+    ),
+    very_many_items=lambda trap: with_package(
+        "".join(item(f"i{n}", f"{n}.xhtml") for n in range(30_000)) + item("c1", "c1.xhtml"),
+        '<itemref idref="c1"/>',
+    ),
+    items_of_one_name=lambda trap: with_package(
+        item("c1", "a.xhtml") + item("c1", "c1.xhtml"), '<itemref idref="c1"/><itemref idref="c1"/>'
+    ),
+    fallbacks_in_a_circle=lambda trap: with_package(
+        (
+            '<item id="a" href="a.bin" media-type="x/y" fallback="b"/>'
+            '<item id="b" href="b.bin" media-type="x/y" fallback="a"/>'
+        ),
+        '<itemref idref="a"/>',
+    ),
+    container_that_leads_out=lambda trap: (
+        "a.epub",
+        epub(
+            {
+                "META-INF/container.xml": container(
+                    *(f"../../..{trap.secret}", trap.secret, trap.url, "", "META-INF/container.xml")
+                )
+            }
+        ),
+    ),
+    container_without_a_package=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container()}),
+    ),
+    container_of_very_many_packages=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container(*[OPF] * 50_000)}),
+    ),
+    container_of_itself=lambda trap: (
+        "a.epub",
+        epub({"META-INF/container.xml": container("META-INF/container.xml")}),
+    ),
+    contents_in_contents=lambda trap: ("a.epub", epub({"OEBPS/nav.xhtml": nested_list(100)})),
+    contents_in_very_many_contents=lambda trap: (
+        "a.epub",
+        epub({"OEBPS/nav.xhtml": nested_list(10_000)}),
+    ),
+    contents_that_are_a_chapter=lambda trap: with_package(
+        item("n", "nav.xhtml", 'properties="nav"'), '<itemref idref="n"/><itemref idref="n"/>'
+    ),
+    contents_that_lead_out=lambda trap: (
+        "a.epub",
+        epub(
+            {
+                "OEBPS/nav.xhtml": EPUB["OEBPS/nav.xhtml"].replace(
+                    "@@",
+                    f'<a href="../../..{trap.secret}">x</a><a href="{trap.url}">y</a>'
+                    '<a href="%00">z</a>',
+                )
+            }
+        ),
+    ),
+    pictures_that_lead_out=lambda trap: (
+        "a.epub",
+        epub(
+            {
+                CHAPTER: page(
+                    f'<img src="../../../..{trap.secret}"/><img src="../../x"/>'
+                    '<img src="%2e%2e/y"/>'
+                )
+            }
+        ),
+    ),
+    picture_as_a_chapter=lambda trap: with_package(
+        '<item id="p" href="p.png" media-type="image/png"/>',
+        '<itemref idref="p"/>',
+        **{"OEBPS/p.png": png(2, 2, bytes(14))},
+    ),
+    without_its_mark=lambda trap: (
+        "a.epub",
+        archive(members_of({k: v for k, v in epub_parts().items() if k != "mimetype"})),
+    ),
     with_a_wrong_mark=lambda trap: ("a.epub", epub({"mimetype": "application/zip"})),
     called_a_document=lambda trap: ("a.docx", epub()),
     chapters_that_are_nothing=lambda trap: (
@@ -254,9 +238,9 @@ def refined_in_a_circle(trap: Trap) -> Made:
     return "a.epub", epub({OPF: EPUB[OPF].replace("</metadata>", f"{refined}</metadata>")})
 
 
-def _add_attack(part: str, attack: Attack) -> None:
+def _add_attack(part: str, name: str) -> None:
     short = part.rpartition("/")[2].partition(".")[0]
-    name = attack.__name__.replace("_", "-")
+    attack = ALL[name]
     add(f"epub-{short}-{name}", lambda trap: ("a.epub", epub({part: attack(EPUB[part], trap)})))
 
 

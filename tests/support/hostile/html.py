@@ -36,40 +36,6 @@ for _tag in ("div", "span"):
     _add_nested(_tag, 100_000, closed=True)
 
 
-hostile_files(
-    "html",
-    tags_that_never_end=lambda trap: page("<div a='" * 50_000),
-    only_brackets=lambda trap: page("<" * 500_000),
-    ends_without_beginnings=lambda trap: page("</div></p></table>" * 100_000),
-    tags_that_overlap=lambda trap: page("<b><i><p></b></i>" * 5_000),
-    formatting_in_tables=lambda trap: page("<table><b>x<tr><i>" * 3_000),
-    a_huge_attribute=lambda trap: page(f'<p title="{"a" * 11_000_000}">text</p>'),
-    very_many_attributes=lambda trap: page(
-        f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>text</p>"
-    ),
-    very_many_tags=lambda trap: page("<br>" * 100_000),
-    a_huge_name=lambda trap: page(f"<{'x' * 1_000_000}>text"),
-    nul_bytes=lambda trap: page(b"<p>a\x00b</p><s\x00cript>c</script><\x00p>d"),
-    nul_bytes_only=lambda trap: ("a.html", b"<html>" + bytes(100_000)),
-    conditional_comments=lambda trap: page(
-        f'<!--[if IE]><img src="{trap.url}"><![endif]--><![if !IE]>text<![endif]>'
-    ),
-    a_comment_without_end=lambda trap: page("<!--" + "<p>text</p>" * 10_000),
-    comments_without_end=lambda trap: page("<!-- -- <!-" * 50_000),
-    cdata_and_instructions=lambda trap: page(
-        "<![CDATA[<p>x</p>]]><?php echo 1 ?><?xml version='1.0'?><!ELEMENT a>" * 1000
-    ),
-    script_without_end=lambda trap: page("<script>" + "var a = '</p>';" * 10_000),
-    script_in_script=lambda trap: page(
-        "<script><!--<script></script>--></script><scr<script>ipt>alert(1)</script>"
-    ),
-    entities_without_end=lambda trap: page("&amp;" * 500_000),
-    entities_that_are_none=lambda trap: page(
-        "&#0;&#xD800;&#x110000;&#99999999999999999999;&;&#;&#x;&nosuch;&" * 5000
-    ),
-)
-
-
 @hostile
 def own_entities(trap: Trap) -> Made:
     laughs = '<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">'
@@ -111,13 +77,6 @@ def frames(trap: Trap) -> Made:
 
 
 @hostile
-def base_that_moves_everything(trap: Trap) -> Made:
-    return page(
-        '<a href="b">link</a><img src="c.png">', f'<base href="file://{trap.secret}">' * 1000
-    )
-
-
-@hostile
 def pictures_in_the_page(trap: Trap) -> Made:
     image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100_000)).decode()
     return page(f'<img src="data:image/png;base64,{image}">' * 20)
@@ -133,17 +92,6 @@ def pictures_that_are_none(trap: Trap) -> Made:
     return page("".join(f'<img src="{kind}" alt="a">' for kind in kinds))
 
 
-hostile_files(
-    "html",
-    a_picture_of_many_megabytes=lambda trap: page(
-        f'<img src="data:image/png;base64,{"A" * 9_000_000}">'
-    ),
-    very_many_pictures=lambda trap: page(
-        '<img src="data:image/png;base64,iVBORw0KGgo=" alt="x">' * 5_000
-    ),
-)
-
-
 @hostile
 def tables_that_span_the_world(trap: Trap) -> Made:
     cell = '<td colspan="1000000000" rowspan="1000000000">x</td><td colspan="-1" rowspan="0">y</td>'
@@ -151,45 +99,9 @@ def tables_that_span_the_world(trap: Trap) -> Made:
 
 
 @hostile
-def a_table_without_end(trap: Trap) -> Made:
-    return page("<table>" + "<tr><td>a<td>b" * 10_000)
-
-
-@hostile
-def lists_that_count_far(trap: Trap) -> Made:
-    kinds = "".join(
-        f'<ol start="{start}" type="{kind}"><li value="{start}">x</ol>'
-        for start in ("999999999999", "-5", "x", "1e9", "٣")
-        for kind in ("i", "A", "1", "?")
-    )
-    return page(kinds)
-
-
-@hostile
-def headings_without_end(trap: Trap) -> Made:
-    return page("".join(f"<h{n % 6 + 1}>Heading {n}</h{n % 6 + 1}><p>x" for n in range(5_000)))
-
-
-@hostile
 def everything_hidden(trap: Trap) -> Made:
     text = '<div style="display:none">a</div><div hidden>b</div><p aria-hidden="true">c</p>'
     return "a.html", f"<html><body>{text * 1000}</body></html>".encode()
-
-
-@hostile
-def styles_that_hide_slowly(trap: Trap) -> Made:
-    return page(f'<p style="{"display:block;" * 100_000}display:none">x</p>' * 5)
-
-
-@hostile
-def metadata_of_garbage(trap: Trap) -> Made:
-    head = '<meta name="author"><meta name content="x"><meta charset="x-klingon"><title></title>'
-    return page("text", head * 5000)
-
-
-@hostile
-def one_word_of_megabytes(trap: Trap) -> Made:
-    return page("x" * 11_000_000)
 
 
 def _add_encoded(name: str, declared: str, content: bytes) -> None:
@@ -210,6 +122,64 @@ _add_encoded("of-shift-jis-halves", "shift_jis", b"\x81" * 1001)
 
 hostile_files(
     "html",
+    tags_that_never_end=lambda trap: page("<div a='" * 50_000),
+    only_brackets=lambda trap: page("<" * 500_000),
+    ends_without_beginnings=lambda trap: page("</div></p></table>" * 100_000),
+    tags_that_overlap=lambda trap: page("<b><i><p></b></i>" * 5_000),
+    formatting_in_tables=lambda trap: page("<table><b>x<tr><i>" * 3_000),
+    a_huge_attribute=lambda trap: page(f'<p title="{"a" * 11_000_000}">text</p>'),
+    very_many_attributes=lambda trap: page(
+        f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>text</p>"
+    ),
+    very_many_tags=lambda trap: page("<br>" * 100_000),
+    a_huge_name=lambda trap: page(f"<{'x' * 1_000_000}>text"),
+    nul_bytes=lambda trap: page(b"<p>a\x00b</p><s\x00cript>c</script><\x00p>d"),
+    nul_bytes_only=lambda trap: ("a.html", b"<html>" + bytes(100_000)),
+    conditional_comments=lambda trap: page(
+        f'<!--[if IE]><img src="{trap.url}"><![endif]--><![if !IE]>text<![endif]>'
+    ),
+    a_comment_without_end=lambda trap: page("<!--" + "<p>text</p>" * 10_000),
+    comments_without_end=lambda trap: page("<!-- -- <!-" * 50_000),
+    cdata_and_instructions=lambda trap: page(
+        "<![CDATA[<p>x</p>]]><?php echo 1 ?><?xml version='1.0'?><!ELEMENT a>" * 1000
+    ),
+    script_without_end=lambda trap: page("<script>" + "var a = '</p>';" * 10_000),
+    script_in_script=lambda trap: page(
+        "<script><!--<script></script>--></script><scr<script>ipt>alert(1)</script>"
+    ),
+    entities_without_end=lambda trap: page("&amp;" * 500_000),
+    entities_that_are_none=lambda trap: page(
+        "&#0;&#xD800;&#x110000;&#99999999999999999999;&;&#;&#x;&nosuch;&" * 5000
+    ),
+    base_that_moves_everything=lambda trap: page(
+        '<a href="b">link</a><img src="c.png">', f'<base href="file://{trap.secret}">' * 1000
+    ),
+    a_picture_of_many_megabytes=lambda trap: page(
+        f'<img src="data:image/png;base64,{"A" * 9_000_000}">'
+    ),
+    very_many_pictures=lambda trap: page(
+        '<img src="data:image/png;base64,iVBORw0KGgo=" alt="x">' * 5_000
+    ),
+    a_table_without_end=lambda trap: page("<table>" + "<tr><td>a<td>b" * 10_000),
+    lists_that_count_far=lambda trap: page(
+        "".join(
+            f'<ol start="{start}" type="{kind}"><li value="{start}">x</ol>'
+            for start in ("999999999999", "-5", "x", "1e9", "٣")
+            for kind in ("i", "A", "1", "?")
+        )
+    ),
+    headings_without_end=lambda trap: page(
+        "".join(f"<h{n % 6 + 1}>Heading {n}</h{n % 6 + 1}><p>x" for n in range(5_000))
+    ),
+    styles_that_hide_slowly=lambda trap: page(
+        f'<p style="{"display:block;" * 100_000}display:none">x</p>' * 5
+    ),
+    metadata_of_garbage=lambda trap: page(
+        "text",
+        '<meta name="author"><meta name content="x"><meta charset="x-klingon"><title></title>'
+        * 5000,
+    ),
+    one_word_of_megabytes=lambda trap: page("x" * 11_000_000),
     utf16_without_a_half=lambda trap: (
         "a.html",
         "<html><body><p>Text.</p></body></html>".encode("utf-16")[:-1],

@@ -35,73 +35,11 @@ def shown(text: bytes = b"Some text.") -> bytes:
 
 
 @hostile
-def locked(trap: Trap) -> Made:
-    return "a.pdf", make_pdf([TEXT], password="secret")
-
-
-@hostile
-def locked_by_an_unknown_method(trap: Trap) -> Made:
-    made = make_pdf([TEXT], password="secret")
-    return "a.pdf", made.replace(b"/Filter /Standard", b"/Filter /Klingon!")
-
-
-@hostile
-def locked_with_nonsense(trap: Trap) -> Made:
-    made = make_pdf([TEXT], password="secret")
-    return "a.pdf", made.replace(b"/V 1 /R 2", b"/V 5 /R 6").replace(b"/O <", b"/O <ff")
-
-
-hostile_files(
-    "pdf",
-    table_of_places_is_wrong=lambda trap: ("a.pdf", HONEST.replace(b"0000000", b"0009999")),
-    table_of_places_is_missing=lambda trap: ("a.pdf", HONEST[: HONEST.rindex(b"xref\n0")]),
-)
-
-
-@hostile
-def table_of_places_points_at_itself(trap: Trap) -> Made:
-    place = HONEST.rindex(b"xref\n0")
-    return "a.pdf", HONEST.replace(b"trailer\n<<", b"trailer\n<< /Prev %d" % place)
-
-
-hostile_files(
-    "pdf",
-    table_of_places_is_endless=lambda trap: (
-        "a.pdf",
-        HONEST.replace(b"xref\n0 ", b"xref\n0 999999999\n0 "),
-    ),
-    table_of_places_begins_below_zero=lambda trap: (
-        "a.pdf",
-        HONEST.replace(b"startxref\n", b"startxref\n-"),
-    ),
-    size_is_a_lie=lambda trap: ("a.pdf", HONEST.replace(b"/Size ", b"/Size 2147483647 /Old ")),
-)
-
-
-@hostile
 def places_in_a_stream_that_explodes(trap: Trap) -> Made:
     entries = b"/Type /XRef /Size 100000000 /W [1 8 8] /Index [0 100000000] /Root 1 0 R"
     table = stream(bytes(20_000_000), entries, squeeze=True)
     body = b"%PDF-1.7\n1 0 obj\n" + table + b"\nendobj\nstartxref\n9\n%%EOF"
     return "a.pdf", body
-
-
-hostile_files(
-    "pdf",
-    pages_in_a_circle=lambda trap: objects(
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 10 >>",
-        b"<< /Type /Pages /Parent 2 0 R /Kids [2 0 R 3 0 R] /Count 10 >>",
-    ),
-    pages_without_end=lambda trap: objects(
-        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 2147483647 >>"
-    ),
-    one_page_very_often=lambda trap: objects(
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [%s] /Count 4000 >>" % (b"3 0 R " * 4_000),
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>",
-    ),
-)
 
 
 @hostile
@@ -115,47 +53,10 @@ def pages_below_pages(trap: Trap) -> Made:
     return objects(b"<< /Type /Catalog /Pages 2 0 R >>", *inner, last)
 
 
-hostile_files(
-    "pdf",
-    negative_count=lambda trap: ("a.pdf", HONEST.replace(b"/Count 2 >>", b"/Count -2 >>")),
-    page_that_is_a_number=lambda trap: objects(
-        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", b"42"
-    ),
-    catalog_that_is_missing=lambda trap: objects(b"<< >>", trailer=b"/Root 9 0 R"),
-)
-
-
 def with_outline(*entries: bytes) -> Made:
     """Return a page with an outline, whose root is object 6 and whose entries are from 7."""
     root = b"<< /Type /Outlines /First 7 0 R /Last 7 0 R /Count 1 >>"
     return one_page(shown(), root, *entries, catalog=b"/Outlines 6 0 R")
-
-
-hostile_files(
-    "pdf",
-    outline_that_follows_itself=lambda trap: with_outline(
-        b"<< /Title (A) /Parent 6 0 R /Next 7 0 R /Dest [3 0 R /Fit] >>"
-    ),
-    outline_below_itself=lambda trap: with_outline(
-        b"<< /Title (A) /Parent 6 0 R /First 7 0 R /Last 7 0 R >>"
-    ),
-    outline_in_a_circle=lambda trap: with_outline(
-        b"<< /Title (A) /Next 8 0 R /Dest [3 0 R /Fit] >>",
-        b"<< /Title (B) /Next 7 0 R /First 6 0 R /Dest [3 0 R /Fit] >>",
-    ),
-    outline_very_deep=lambda trap: with_outline(
-        *(
-            b"<< /Title (A) /First %d 0 R /Last %d 0 R /Dest [3 0 R /Fit] >>" % (n + 8, n + 8)
-            for n in range(5000)
-        )
-    ),
-)
-
-
-@hostile
-def outline_very_long(trap: Trap) -> Made:
-    outline = [Bookmark(f"Entry {number}", 0, 700 - number % 600) for number in range(1500)]
-    return "a.pdf", make_pdf([TEXT], outline=outline)
 
 
 @hostile
@@ -183,45 +84,11 @@ def outline_that_leads_nowhere(trap: Trap) -> Made:
     )
 
 
-@hostile
-def named_places_in_a_circle(trap: Trap) -> Made:
-    return one_page(
-        shown(),
-        b"<< /Type /Outlines /First 7 0 R /Last 7 0 R >>",
-        b"<< /Title (A) /Dest (x) >>",
-        b"<< /Kids [8 0 R 8 0 R] /Limits [(a) (z)] >>",
-        catalog=b"/Outlines 6 0 R /Names << /Dests 8 0 R >>",
-    )
-
-
 def with_font(font: bytes, *more: bytes) -> Made:
     """Return a page whose text is in a separate font, object 6."""
     content = stream(b"BT /F2 10 Tf 72 700 Td (Some text in a strange font.) Tj ET")
     name, made = one_page(content, font, *more)
     return name, made.replace(b"/F1 5 0 R", b"/F2 6 0 R")
-
-
-hostile_files(
-    "pdf",
-    font_that_is_missing=lambda trap: with_font(b"null"),
-    font_that_is_itself=lambda trap: with_font(
-        b"<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H "
-        b"/DescendantFonts [6 0 R] /ToUnicode 6 0 R >>"
-    ),
-    font_of_garbage=lambda trap: with_font(
-        b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 0 /LastChar 255 "
-        b"/Widths [%s] /FontDescriptor 7 0 R >>" % (b"1e30 -5 " * 128),
-        b"<< /Type /FontDescriptor /FontName /X /Flags 4 /FontFile2 8 0 R /Ascent 1e30 "
-        b"/Descent -1e30 /FontBBox [1e30 -1e30 nan inf] >>",
-        stream(b"\x00\x01\x00\x00\x00\x0c" + bytes(range(256)) * 8),
-    ),
-    font_drawn_by_its_own_letters=lambda trap: with_font(
-        b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1 1] /FontMatrix [1 0 0 1 0 0] "
-        b"/CharProcs << /a 7 0 R >> /Encoding << /Differences [0 %s] >> /FirstChar 0 /LastChar 255 "
-        b"/Widths [%s] /Resources << /Font << /F2 6 0 R >> >> >>" % (b"/a " * 256, b"1 " * 256),
-        stream(b"BT /F2 1 Tf (aaaa) Tj ET"),
-    ),
-)
 
 
 @hostile
@@ -252,55 +119,11 @@ def letters_beyond_the_first_plane(trap: Trap) -> Made:
 
 
 @hostile
-def stream_that_explodes(trap: Trap) -> Made:
-    content = b"BT /F1 10 Tf " + b"1 0 0 1 72 700 Tm (aaaa) Tj " * 300_000 + b"ET"
-    return one_page(stream(content, squeeze=True))
-
-
-@hostile
 def stream_packed_very_often(trap: Trap) -> Made:
     content, names = bytes(50_000_000), b""
     for _ in range(5):
         content, names = zlib.compress(content, 9), names + b"/FlateDecode "
     return one_page(stream(content, b"/Filter [%s]" % names))
-
-
-hostile_files(
-    "pdf",
-    stream_longer_than_the_file=lambda trap: (
-        "a.pdf",
-        HONEST.replace(b"/Length ", b"/Length 99999"),
-    ),
-    stream_whose_length_is_itself=lambda trap: one_page(
-        b"<< /Length 4 0 R >>\nstream\nBT ET\nendstream"
-    ),
-)
-
-
-@hostile
-def stream_of_all_filters(trap: Trap) -> Made:
-    filters = b"/ASCIIHexDecode /ASCII85Decode /LZWDecode /RunLengthDecode /CCITTFaxDecode " * 50
-    return one_page(stream(b"zzzz" * 100, b"/Filter [%s]" % filters))
-
-
-@hostile
-def objects_in_a_stream_that_explodes(trap: Trap) -> Made:
-    packed = stream(b"6 0 " + bytes(100_000_000), b"/Type /ObjStm /N 99999 /First 4", squeeze=True)
-    return one_page(shown(), packed)
-
-
-hostile_files(
-    "pdf",
-    arrays_in_arrays=lambda trap: one_page(
-        shown(), b"[" * 100_000 + b"]" * 100_000, page=b"/X 6 0 R"
-    ),
-    arrays_in_arrays_of_a_page=lambda trap: one_page(
-        stream(b"[" * 200_000 + b" TJ " + b"]" * 200_000)
-    ),
-    states_in_states=lambda trap: one_page(
-        stream(b"q " * 500_000 + b"BT /F1 10 Tf 72 700 Td (a) Tj ET " + b"Q " * 9)
-    ),
-)
 
 
 @hostile
@@ -353,18 +176,6 @@ def form_that_sends_itself(trap: Trap) -> Made:
 
 
 @hostile
-def content_in_another_file(trap: Trap) -> Made:
-    other = b"<< /Length 0 /F (%s) /FFilter /FlateDecode >>\nstream\n\nendstream"
-    return one_page(other % trap.secret.encode())
-
-
-@hostile
-def content_at_an_address(trap: Trap) -> Made:
-    place = b"<< /Type /Filespec /FS /URL /F (%s) >>" % trap.url.encode()
-    return one_page(b"<< /Length 0 /F %s >>\nstream\n\nendstream" % place)
-
-
-@hostile
 def files_inside(trap: Trap) -> Made:
     inner = stream(HONEST, b"/Type /EmbeddedFile")
     spec = b"<< /Type /Filespec /F (../../../evil.exe) /EF << /F 6 0 R >> >>"
@@ -389,22 +200,6 @@ def properties_of_garbage(trap: Trap) -> Made:
 
 
 @hostile
-def title_of_a_megabyte(trap: Trap) -> Made:
-    return "a.pdf", make_pdf([TEXT], properties={"Title": "a" * 1_000_000})
-
-
-@hostile
-def page_as_large_as_the_world(trap: Trap) -> Made:
-    made = HONEST.replace(b"[0 0 612 792]", b"[-1e30 -1e30 1e30 1e30]")
-    return "a.pdf", made
-
-
-@hostile
-def page_of_no_size(trap: Trap) -> Made:
-    return "a.pdf", HONEST.replace(b"[0 0 612 792]", b"[0 0 0 0]")
-
-
-@hostile
 def letters_at_places_that_are_none(trap: Trap) -> Made:
     content = (
         b"BT /F1 1e30 Tf 1e38 1e38 Td (far) Tj /F1 -1 Tf 0 0 Td (near) Tj /F1 0 Tf (none) Tj ET "
@@ -413,24 +208,166 @@ def letters_at_places_that_are_none(trap: Trap) -> Made:
     return one_page(stream(content))
 
 
-@hostile
-def letters_one_by_one_anywhere(trap: Trap) -> Made:
-    words = [Words((n * 37) % 600, (n * 91) % 780, "x") for n in range(8000)]
-    return "a.pdf", make_pdf([Page(words)])
-
-
-@hostile
-def columns_without_end(trap: Trap) -> Made:
-    words = [
-        Words(20 + 29 * across, 780 - 6 * down, "abcdefghijklmnopqrs", 2.2)
-        for down in range(120)
-        for across in range(20)
-    ]
-    return "a.pdf", make_pdf([Page(words)])
-
-
 hostile_files(
     "pdf",
+    locked=lambda trap: ("a.pdf", make_pdf([TEXT], password="secret")),
+    locked_by_an_unknown_method=lambda trap: (
+        "a.pdf",
+        make_pdf([TEXT], password="secret").replace(b"/Filter /Standard", b"/Filter /Klingon!"),
+    ),
+    locked_with_nonsense=lambda trap: (
+        "a.pdf",
+        make_pdf([TEXT], password="secret")
+        .replace(b"/V 1 /R 2", b"/V 5 /R 6")
+        .replace(b"/O <", b"/O <ff"),
+    ),
+    table_of_places_is_wrong=lambda trap: ("a.pdf", HONEST.replace(b"0000000", b"0009999")),
+    table_of_places_is_missing=lambda trap: ("a.pdf", HONEST[: HONEST.rindex(b"xref\n0")]),
+    table_of_places_points_at_itself=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"trailer\n<<", b"trailer\n<< /Prev %d" % HONEST.rindex(b"xref\n0")),
+    ),
+    table_of_places_is_endless=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"xref\n0 ", b"xref\n0 999999999\n0 "),
+    ),
+    table_of_places_begins_below_zero=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"startxref\n", b"startxref\n-"),
+    ),
+    size_is_a_lie=lambda trap: ("a.pdf", HONEST.replace(b"/Size ", b"/Size 2147483647 /Old ")),
+    pages_in_a_circle=lambda trap: objects(
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 10 >>",
+        b"<< /Type /Pages /Parent 2 0 R /Kids [2 0 R 3 0 R] /Count 10 >>",
+    ),
+    pages_without_end=lambda trap: objects(
+        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 2147483647 >>"
+    ),
+    one_page_very_often=lambda trap: objects(
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count 4000 >>" % (b"3 0 R " * 4_000),
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>",
+    ),
+    negative_count=lambda trap: ("a.pdf", HONEST.replace(b"/Count 2 >>", b"/Count -2 >>")),
+    page_that_is_a_number=lambda trap: objects(
+        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", b"42"
+    ),
+    catalog_that_is_missing=lambda trap: objects(b"<< >>", trailer=b"/Root 9 0 R"),
+    outline_that_follows_itself=lambda trap: with_outline(
+        b"<< /Title (A) /Parent 6 0 R /Next 7 0 R /Dest [3 0 R /Fit] >>"
+    ),
+    outline_below_itself=lambda trap: with_outline(
+        b"<< /Title (A) /Parent 6 0 R /First 7 0 R /Last 7 0 R >>"
+    ),
+    outline_in_a_circle=lambda trap: with_outline(
+        b"<< /Title (A) /Next 8 0 R /Dest [3 0 R /Fit] >>",
+        b"<< /Title (B) /Next 7 0 R /First 6 0 R /Dest [3 0 R /Fit] >>",
+    ),
+    outline_very_deep=lambda trap: with_outline(
+        *(
+            b"<< /Title (A) /First %d 0 R /Last %d 0 R /Dest [3 0 R /Fit] >>" % (n + 8, n + 8)
+            for n in range(5000)
+        )
+    ),
+    outline_very_long=lambda trap: (
+        "a.pdf",
+        make_pdf(
+            [TEXT],
+            outline=(
+                [Bookmark(f"Entry {number}", 0, 700 - number % 600) for number in range(1500)]
+            ),
+        ),
+    ),
+    named_places_in_a_circle=lambda trap: one_page(
+        shown(),
+        b"<< /Type /Outlines /First 7 0 R /Last 7 0 R >>",
+        b"<< /Title (A) /Dest (x) >>",
+        b"<< /Kids [8 0 R 8 0 R] /Limits [(a) (z)] >>",
+        catalog=b"/Outlines 6 0 R /Names << /Dests 8 0 R >>",
+    ),
+    font_that_is_missing=lambda trap: with_font(b"null"),
+    font_that_is_itself=lambda trap: with_font(
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H "
+        b"/DescendantFonts [6 0 R] /ToUnicode 6 0 R >>"
+    ),
+    font_of_garbage=lambda trap: with_font(
+        b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 0 /LastChar 255 "
+        b"/Widths [%s] /FontDescriptor 7 0 R >>" % (b"1e30 -5 " * 128),
+        b"<< /Type /FontDescriptor /FontName /X /Flags 4 /FontFile2 8 0 R /Ascent 1e30 "
+        b"/Descent -1e30 /FontBBox [1e30 -1e30 nan inf] >>",
+        stream(b"\x00\x01\x00\x00\x00\x0c" + bytes(range(256)) * 8),
+    ),
+    font_drawn_by_its_own_letters=lambda trap: with_font(
+        b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1 1] /FontMatrix [1 0 0 1 0 0] "
+        b"/CharProcs << /a 7 0 R >> /Encoding << /Differences [0 %s] >> /FirstChar 0 /LastChar 255 "
+        b"/Widths [%s] /Resources << /Font << /F2 6 0 R >> >> >>" % (b"/a " * 256, b"1 " * 256),
+        stream(b"BT /F2 1 Tf (aaaa) Tj ET"),
+    ),
+    stream_that_explodes=lambda trap: one_page(
+        stream((b"BT /F1 10 Tf " + b"1 0 0 1 72 700 Tm (aaaa) Tj " * 300_000 + b"ET"), squeeze=True)
+    ),
+    stream_longer_than_the_file=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"/Length ", b"/Length 99999"),
+    ),
+    stream_whose_length_is_itself=lambda trap: one_page(
+        b"<< /Length 4 0 R >>\nstream\nBT ET\nendstream"
+    ),
+    stream_of_all_filters=lambda trap: one_page(
+        stream(
+            b"zzzz" * 100,
+            b"/Filter [%s]"
+            % (b"/ASCIIHexDecode /ASCII85Decode /LZWDecode /RunLengthDecode /CCITTFaxDecode " * 50),
+        )
+    ),
+    objects_in_a_stream_that_explodes=lambda trap: one_page(
+        shown(),
+        stream(b"6 0 " + bytes(100_000_000), b"/Type /ObjStm /N 99999 /First 4", squeeze=True),
+    ),
+    arrays_in_arrays=lambda trap: one_page(
+        shown(), b"[" * 100_000 + b"]" * 100_000, page=b"/X 6 0 R"
+    ),
+    arrays_in_arrays_of_a_page=lambda trap: one_page(
+        stream(b"[" * 200_000 + b" TJ " + b"]" * 200_000)
+    ),
+    states_in_states=lambda trap: one_page(
+        stream(b"q " * 500_000 + b"BT /F1 10 Tf 72 700 Td (a) Tj ET " + b"Q " * 9)
+    ),
+    content_in_another_file=lambda trap: one_page(
+        b"<< /Length 0 /F (%s) /FFilter /FlateDecode >>\nstream\n\nendstream" % trap.secret.encode()
+    ),
+    content_at_an_address=lambda trap: one_page(
+        b"<< /Length 0 /F %s >>\nstream\n\nendstream"
+        % (b"<< /Type /Filespec /FS /URL /F (%s) >>" % trap.url.encode())
+    ),
+    title_of_a_megabyte=lambda trap: (
+        "a.pdf",
+        make_pdf([TEXT], properties={"Title": "a" * 1_000_000}),
+    ),
+    page_as_large_as_the_world=lambda trap: (
+        "a.pdf",
+        HONEST.replace(b"[0 0 612 792]", b"[-1e30 -1e30 1e30 1e30]"),
+    ),
+    page_of_no_size=lambda trap: ("a.pdf", HONEST.replace(b"[0 0 612 792]", b"[0 0 0 0]")),
+    letters_one_by_one_anywhere=lambda trap: (
+        "a.pdf",
+        make_pdf([Page([Words((n * 37) % 600, (n * 91) % 780, "x") for n in range(8000)])]),
+    ),
+    columns_without_end=lambda trap: (
+        "a.pdf",
+        make_pdf(
+            [
+                Page(
+                    [
+                        Words(20 + 29 * across, 780 - 6 * down, "abcdefghijklmnopqrs", 2.2)
+                        for down in range(120)
+                        for across in range(20)
+                    ]
+                )
+            ]
+        ),
+    ),
     one_line_for_all=lambda trap: one_page(shown(b"a b-" * 250_000)),
     turned_by_anything=lambda trap: ("a.pdf", HONEST.replace(b"/Rotate 0", b"/Rotate 91")),
 )

@@ -36,64 +36,14 @@ def billion_laughs(part: str, trap: Trap) -> bytes:
     return with_doctype(part, f'<!ENTITY l0 "lol">{levels}', "&l9;")
 
 
-def quadratic_blow_up(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, f'<!ENTITY a "{"a" * 50_000}">', "&a;" * 50_000)
-
-
-def external_file(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, f'<!ENTITY x SYSTEM "file://{trap.secret}">', "&x;")
-
-
-def external_address(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, f'<!ENTITY x SYSTEM "{trap.url}">', "&x;")
-
-
-def external_type(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, "", "", external=f'SYSTEM "{trap.url}" ')
-
-
-def parameter_entity(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, f'<!ENTITY % p SYSTEM "{trap.url}"> %p;', "")
-
-
-def entity_loop(part: str, trap: Trap) -> bytes:
-    return with_doctype(part, '<!ENTITY a "&b;"><!ENTITY b "&a;">', "&a;")
-
-
-def type_in_utf16(part: str, trap: Trap) -> bytes:
-    made = with_doctype(declared(part, "UTF-16"), f'<!ENTITY x SYSTEM "{trap.url}">', "&x;")
-    return made.decode().encode("utf-16")
-
-
-def type_after_comment(part: str, trap: Trap) -> bytes:
-    made = with_doctype(part, f'<!ENTITY x SYSTEM "{trap.url}">', "&x;")
-    return made.replace(b"<!DOCTYPE", b"<!-- <a> -->\n<?p q?> <!DOCTYPE")
-
-
 def inclusion(part: str, trap: Trap) -> bytes:
     include = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" parse="text" href="{}"/>'
     return within(part, include.format(f"file://{trap.secret}") + include.format(trap.url))
 
 
-def stylesheet(part: str, trap: Trap) -> bytes:
-    return before_root(part, f'<?xml-stylesheet type="text/xsl" href="{trap.url}"?>')
-
-
 def schema_location(part: str, trap: Trap) -> bytes:
     space = "http://www.w3.org/2001/XMLSchema-instance"
     return within(part, f'<x xmlns:i="{space}" i:noNamespaceSchemaLocation="{trap.url}"/>')
-
-
-def deep_nesting(part: str, trap: Trap) -> bytes:
-    return within(part, "<x>" * 100_000 + "</x>" * 100_000)
-
-
-def deep_unclosed(part: str, trap: Trap) -> bytes:
-    return within(part, "<x>" * 100_000)
-
-
-def huge_attribute(part: str, trap: Trap) -> bytes:
-    return within(part, f'<x a="{"a" * 12_000_000}"/>')
 
 
 def many_attributes(part: str, trap: Trap) -> bytes:
@@ -106,87 +56,85 @@ def many_namespaces(part: str, trap: Trap) -> bytes:
     return within(part, f"<x {spaces}/>")
 
 
-def huge_name(part: str, trap: Trap) -> bytes:
-    return within(part, f"<{'x' * 200_000}/>")
-
-
-def huge_text(part: str, trap: Trap) -> bytes:
-    return within(part, "word " * 2_400_000)
-
-
-def huge_comment(part: str, trap: Trap) -> bytes:
-    return within(part, f"<!--{'x' * 11_000_000}-->")
-
-
-def invalid_utf8(part: str, trap: Trap) -> bytes:
-    return within(part, "##").replace(b"##", b"\xff\xfe\xc0\x80\xed\xa0\x80")
-
-
-def says_utf16(part: str, trap: Trap) -> bytes:
-    return declared(part, "UTF-16").encode()
-
-
-def says_unknown_encoding(part: str, trap: Trap) -> bytes:
-    return declared(part, "x-klingon").encode()
-
-
-def says_utf7(part: str, trap: Trap) -> bytes:
-    return declared(part, "UTF-7").encode()
-
-
-def odd_utf16(part: str, trap: Trap) -> bytes:
-    return declared(part, "UTF-16").encode("utf-16")[:-1]
-
-
-def utf32(part: str, trap: Trap) -> bytes:
-    return declared(part, "UTF-32").encode("utf-32")
-
-
-def nul_bytes(part: str, trap: Trap) -> bytes:
-    return within(part, "a\0b")
-
-
-def character_references(part: str, trap: Trap) -> bytes:
-    return within(part, "&#0;&#xD800;&#xFFFFFFFF;&#1;&#x110000;")
-
-
 def cut_off(part: str, trap: Trap) -> bytes:
     made = within(part, "")
     return made[: len(made) * 2 // 3]
 
 
-def nothing(part: str, trap: Trap) -> bytes:
-    return b""
-
-
-def only_a_mark(part: str, trap: Trap) -> bytes:
-    return b"\xef\xbb\xbf"
-
-
-def another_root(part: str, trap: Trap) -> bytes:
-    return b"<x/>"
-
-
-def two_roots(part: str, trap: Trap) -> bytes:
-    return within(part, "") + b"<x/>"
-
-
-def no_xml(part: str, trap: Trap) -> bytes:
-    return b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
-
-
-ALL: tuple[Attack, ...] = (
-    billion_laughs, quadratic_blow_up, external_file, external_address, external_type,
-    parameter_entity, entity_loop, type_in_utf16, type_after_comment, inclusion, stylesheet,
-    schema_location, deep_nesting, deep_unclosed, huge_attribute, many_attributes, many_namespaces,
-    huge_name, huge_text, huge_comment, invalid_utf8, says_utf16, says_unknown_encoding, says_utf7,
-    odd_utf16, utf32, nul_bytes, character_references, cut_off, nothing, only_a_mark, another_root,
-    two_roots, no_xml,
-)  # fmt: skip
+ALL: dict[str, Attack] = {
+    "billion-laughs": billion_laughs,
+    "quadratic-blow-up": lambda part, trap: with_doctype(
+        part, f'<!ENTITY a "{"a" * 50_000}">', "&a;" * 50_000
+    ),
+    "external-file": lambda part, trap: with_doctype(
+        part, f'<!ENTITY x SYSTEM "file://{trap.secret}">', "&x;"
+    ),
+    "external-address": lambda part, trap: with_doctype(
+        part, f'<!ENTITY x SYSTEM "{trap.url}">', "&x;"
+    ),
+    "external-type": lambda part, trap: with_doctype(
+        part, "", "", external=f'SYSTEM "{trap.url}" '
+    ),
+    "parameter-entity": lambda part, trap: with_doctype(
+        part, f'<!ENTITY % p SYSTEM "{trap.url}"> %p;', ""
+    ),
+    "entity-loop": lambda part, trap: with_doctype(
+        part, '<!ENTITY a "&b;"><!ENTITY b "&a;">', "&a;"
+    ),
+    "type-in-utf16": lambda part, trap: (
+        with_doctype(declared(part, "UTF-16"), f'<!ENTITY x SYSTEM "{trap.url}">', "&x;")
+        .decode()
+        .encode("utf-16")
+    ),
+    "type-after-comment": lambda part, trap: with_doctype(
+        part, f'<!ENTITY x SYSTEM "{trap.url}">', "&x;"
+    ).replace(b"<!DOCTYPE", b"<!-- <a> -->\n<?p q?> <!DOCTYPE"),
+    "inclusion": inclusion,
+    "stylesheet": lambda part, trap: before_root(
+        part, f'<?xml-stylesheet type="text/xsl" href="{trap.url}"?>'
+    ),
+    "schema-location": schema_location,
+    "deep-nesting": lambda part, trap: within(part, "<x>" * 100_000 + "</x>" * 100_000),
+    "deep-unclosed": lambda part, trap: within(part, "<x>" * 100_000),
+    "huge-attribute": lambda part, trap: within(part, f'<x a="{"a" * 12_000_000}"/>'),
+    "many-attributes": many_attributes,
+    "many-namespaces": many_namespaces,
+    "huge-name": lambda part, trap: within(part, f"<{'x' * 200_000}/>"),
+    "huge-text": lambda part, trap: within(part, "word " * 2_400_000),
+    "huge-comment": lambda part, trap: within(part, f"<!--{'x' * 11_000_000}-->"),
+    "invalid-utf8": lambda part, trap: within(part, "##").replace(
+        b"##", b"\xff\xfe\xc0\x80\xed\xa0\x80"
+    ),
+    "says-utf16": lambda part, trap: declared(part, "UTF-16").encode(),
+    "says-unknown-encoding": lambda part, trap: declared(part, "x-klingon").encode(),
+    "says-utf7": lambda part, trap: declared(part, "UTF-7").encode(),
+    "odd-utf16": lambda part, trap: declared(part, "UTF-16").encode("utf-16")[:-1],
+    "utf32": lambda part, trap: declared(part, "UTF-32").encode("utf-32"),
+    "nul-bytes": lambda part, trap: within(part, "a\0b"),
+    "character-references": lambda part, trap: within(
+        part, "&#0;&#xD800;&#xFFFFFFFF;&#1;&#x110000;"
+    ),
+    "cut-off": cut_off,
+    "nothing": lambda part, trap: b"",
+    "only-a-mark": lambda part, trap: b"\xef\xbb\xbf",
+    "another-root": lambda part, trap: b"<x/>",
+    "two-roots": lambda part, trap: within(part, "") + b"<x/>",
+    "no-xml": lambda part, trap: b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4,
+}
 """Every attack, for the parts that hold the text."""
 
-FEW: tuple[Attack, ...] = (
-    billion_laughs, external_file, external_address, parameter_entity, type_in_utf16, inclusion,
-    deep_nesting, many_attributes, invalid_utf8, cut_off, nothing, another_root,
+FEW = (
+    "billion-laughs",
+    "external-file",
+    "external-address",
+    "parameter-entity",
+    "type-in-utf16",
+    "inclusion",
+    "deep-nesting",
+    "many-attributes",
+    "invalid-utf8",
+    "cut-off",
+    "nothing",
+    "another-root",
 )  # fmt: skip
 """Attacks that are tried on the other parts as well."""

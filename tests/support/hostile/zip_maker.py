@@ -32,7 +32,6 @@ class Member:
         return len(self.packed) if self.packed_size is None else self.packed_size
 
     def local(self) -> bytes:
-        """Return the header before its bytes."""
         name = self.name if self.local_name is None else self.local_name
         return (
             struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, self.flags, self.method, 0, 33, self.crc,
@@ -41,7 +40,6 @@ class Member:
         )  # fmt: skip
 
     def entry(self, offset: int) -> bytes:
-        """Return the entry in the directory."""
         return (
             struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, 20, self.flags, self.method, 0, 33,
                         self.crc, self.declared & 0xFFFFFFFF, self.size & 0xFFFFFFFF,
@@ -60,7 +58,6 @@ def member(name: str | bytes, content: bytes, **changes: object) -> Member:
 
 
 def stored(name: str | bytes, content: bytes) -> Member:
-    """Return a member that is not compressed."""
     raw = name.encode() if isinstance(name, str) else name
     return Member(raw, content, len(content), zlib.crc32(content), STORED)
 

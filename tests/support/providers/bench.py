@@ -241,12 +241,9 @@ class Bench:
     # Breaking the way to it
 
     def refuse(self) -> None:
-        """Stop listening."""
         self.server.stop()
 
     def lose_name(self) -> None:
-        """Make the name of the host unresolvable."""
-
         def nowhere(*args: Any, **kwargs: Any) -> Any:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

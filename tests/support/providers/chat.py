@@ -83,7 +83,6 @@ class ChatServer(Loopback):
         return [*self.spoken(*self.reply), self.end()]
 
     def models(self) -> Any:
-        """Return the list of models as the protocol spells it."""
         raise NotImplementedError
 
     def answer(self, asked: Asked) -> Reaction:

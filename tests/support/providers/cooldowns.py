@@ -17,10 +17,8 @@ class MemoryCooldowns:
         return self._until.get((provider, key), 0.0)
 
     def cool_down(self, provider: str, key: str, until: float) -> None:
-        """Record until when a key must not be used."""
         self._until[provider, key] = until
 
 
 def keyless_ring(clock: Clock) -> KeyRing:
-    """Return a ring for a server that needs no key."""
     return KeyRing("openai", [], MemoryCooldowns(), clock, keyless=True)

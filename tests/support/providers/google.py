@@ -89,7 +89,6 @@ class Google(Loopback):
         return numbers_of(read, self.dimensions)[:size]
 
     def reply(self, vectors: list[Any]) -> Answer:
-        """Return vectors as the real one does."""
         return Answer(content={"embeddings": [{"values": vector} for vector in vectors]})
 
 

@@ -85,7 +85,6 @@ class Loopback:
         self._thread.start()
 
     def answer(self, asked: Asked) -> Reaction:
-        """Answer as the real one would."""
         raise NotImplementedError
 
     def react(self, asked: Asked) -> Reaction:
@@ -95,7 +94,6 @@ class Loopback:
         return (self.fault and self.fault(asked)) or self.answer(asked)
 
     def to(self, path: str) -> list[Asked]:
-        """Return the requests to one path."""
         return [asked for asked in self.asked if asked.path == path]
 
     def wait_for(self, path: str, count: int) -> int:
@@ -202,5 +200,4 @@ def drops(content: bytes) -> Iterator[bytes]:
 
 
 def numbers_of(text: str, dimensions: int) -> list[float]:
-    """Return the numbers a provider gives for a text: those of the words in it."""
     return list(array("f", vector_of(text, dimensions)))

@@ -69,7 +69,6 @@ class OpenAi(Loopback):
         return self.reply(vectors)
 
     def reply(self, vectors: list[Any], **more: Any) -> Answer:
-        """Return vectors as the real one does."""
         content = {
             "object": "list",
             "data": [

@@ -30,7 +30,6 @@ class RerankServer(Loopback):
         return self.url + self.path
 
     def texts(self, asked: Asked) -> list[str]:
-        """Return the texts that a request asked to score."""
         return asked.content["texts" if self.shape == "tei" else "documents"]
 
     def answer(self, asked: Asked) -> Reaction:
