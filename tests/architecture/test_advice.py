@@ -1,7 +1,5 @@
 """What errors advise people to run must exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The size of the source: a change that exceeds a budget names what it replaces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.architecture.test_imports import SOURCE

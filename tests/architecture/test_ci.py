@@ -1,7 +1,5 @@
 """What runs on every change."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from itertools import groupby

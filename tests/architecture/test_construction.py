@@ -1,7 +1,5 @@
 """Records with many fields are built by keyword: swapped positions would pass a type checker."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is deployed: files that no engine runs here are held to what must be true of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The pages are true: examples run, tables match the code, and links lead somewhere."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

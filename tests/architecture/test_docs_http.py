@@ -1,7 +1,5 @@
 """The page of the HTTP server lists headers, limits, options and settings as they are."""
 
-from __future__ import annotations
-
 import re
 
 import click

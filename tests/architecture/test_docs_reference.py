@@ -1,7 +1,5 @@
 """Reference tables match the code: calls with their arguments, tables of settings, receipts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

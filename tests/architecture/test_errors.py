@@ -1,7 +1,5 @@
 """Errors are data: few classes, and every code that is written out is in a table."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The dependency rule: arrows go downwards only, and each technology lives in one place."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

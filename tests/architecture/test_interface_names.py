@@ -1,7 +1,5 @@
 """The interfaces use one name for one type, and one description for one argument."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType

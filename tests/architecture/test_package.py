@@ -1,7 +1,5 @@
 """The package: built offline, complete, and enough to follow the README after installing it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -141,9 +139,7 @@ def requires(metadata: Message) -> list[str]:
     return metadata.get_all("Requires-Dist") or []
 
 
-def test_readme_can_be_followed_after_installing_the_wheel(
-    environment: Path, tmp_path: Path
-) -> None:
+def test_readme_can_be_followed_after_installing_the_wheel(environment: Path, tmp_path: Path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     variables = clean_environment(environment)
     wrong: list[str | None] = []

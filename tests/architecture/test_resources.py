@@ -1,7 +1,5 @@
 """Whoever catches an error of the system finds out whether a resource ran out."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

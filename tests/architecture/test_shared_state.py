@@ -5,8 +5,6 @@ modules, and those that a library and its server hold. Both are found by looking
 lacks a marker until somebody has thought about it.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import functools

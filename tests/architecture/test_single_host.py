@@ -1,7 +1,5 @@
 """The guide for one machine: units, proxies and scripts are checked, and the scripts are run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`--store postgres` leaves out only tests whose libraries it does not move to PostgreSQL."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from tests.support import answer_worlds, rows, worlds

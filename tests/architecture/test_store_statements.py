@@ -1,7 +1,5 @@
 """Every statement of the store that touches rows of a world names the world."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

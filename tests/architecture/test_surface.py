@@ -3,8 +3,6 @@
 A change that exceeds a limit names what it replaces.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

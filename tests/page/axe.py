@@ -3,8 +3,6 @@
 `make test-page` installs it with npm. Without npm, the tests that use it are skipped loudly.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

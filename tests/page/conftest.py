@@ -1,7 +1,5 @@
 """A browser, a library that is served, and visits to it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

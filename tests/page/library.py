@@ -1,7 +1,5 @@
 """The library of the page tests, and the process that serves it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """axe-core finds no violation in any view, at any size, in any scheme."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

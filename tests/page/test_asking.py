@@ -1,7 +1,5 @@
 """Asking a whole world: context, answers and their explanations."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The owner connects a chat model in the settings; others only see which one answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,9 +58,7 @@ def test_owner_connects_a_model_that_answers_at_once(
     assert KEY not in visit.page.content()
 
 
-def test_problem_of_a_server_is_shown_in_the_dialog(
-    visits: Callable[..., Visit], tides: Served
-) -> None:
+def test_problem_of_a_server_is_shown_in_the_dialog(visits: Callable[..., Visit], tides: Served):
     with OpenAiChatServer() as server:
         address = server.base
     visit = visits(tides.address, viewport=SIZES[0])

@@ -1,7 +1,5 @@
 """Comparing two sides of a question: unread text stays hidden, and the address can be shared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -49,9 +47,7 @@ def open_page(visits: Callable[..., Visit], served: Served, fragment: str, **scr
     return visits(served.address + fragment, **(screen or DESK))
 
 
-def test_comparison_with_a_reader_hides_unread_text(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_comparison_with_a_reader_hides_unread_text(visits: Callable[..., Visit], library: Served):
     visit = open_page(visits, library, "#view=compare")
     expect(visit.find("#compare-result")).to_contain_text("Type a question")
     # Without a reader, all documents are compared.
@@ -135,9 +131,7 @@ def test_generations_and_modes_are_compared_and_answered(
     assert [body["mode"] for body in bodies] == ["vector", "keyword"]
 
 
-def test_a_bound_reader_compares_only_what_was_read(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_a_bound_reader_compares_only_what_was_read(visits: Callable[..., Visit], library: Served):
     token = library.token("--world", "harbour", "--reader", "cora")
     visit = visits(library.address, **DESK)
     visit.page.evaluate("(secret) => sessionStorage.setItem('truespan.token', secret)", token)

@@ -1,7 +1,5 @@
 """Conversations on the page: streaming, citations, stopping, copying, and readers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

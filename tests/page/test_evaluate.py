@@ -1,7 +1,5 @@
 """Evaluating from the page: the same figures as the library, plots, progress, and editing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -129,9 +127,7 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     assert download.value.suggested_filename == "mine.yaml"
 
 
-def test_judged_answers_become_golden_queries(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_judged_answers_become_golden_queries(visits: Callable[..., Visit], library: Served):
     visit = open_page(visits, library, "")
     visit.find("#question").fill("Who took the key of the boathouse?")
     visit.find("#go-answer").click()
@@ -265,9 +261,7 @@ def test_evaluation_can_be_stopped_and_errors_name_lines(
     assert steps == [{"done": done, "searches": 6} for done in range(7)]
 
 
-def test_a_token_for_a_reader_cannot_evaluate(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_a_token_for_a_reader_cannot_evaluate(visits: Callable[..., Visit], library: Served):
     token = library.token("--world", "harbour", "--reader", "enid")
     visit = visits(library.address, **DESK)
     visit.page.evaluate("(secret) => sessionStorage.setItem('truespan.token', secret)", token)

@@ -1,7 +1,5 @@
 """Form and safety of the page: size, contrast, keyboard, touch, and no foreign content."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The frame of the page: its views, and addresses that restore them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Who the caller is: signing in with an identity provider, and viewing as somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -139,9 +137,7 @@ def test_owner_views_as_somebody_with_labels(visits: Callable[..., Visit], harbo
     expect(visit.find("#new-world")).to_be_visible()
 
 
-def test_labels_of_several_documents_are_changed(
-    visits: Callable[..., Visit], tmp_path: Path
-) -> None:
+def test_labels_of_several_documents_are_changed(visits: Callable[..., Visit], tmp_path: Path):
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world()
         for name in ("a", "b"):

@@ -1,7 +1,5 @@
 """Jumps in a long book: the target sentence is highlighted and in view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -112,9 +110,7 @@ def test_every_jump_lands_with_the_sentence_lit_and_in_view(
     assert {where: found for where, found in landed.items() if found != "in view"} == {}
 
 
-def test_text_keeps_letters_and_meaningful_line_breaks(
-    visits: Callable[..., Visit], coast: Served
-) -> None:
+def test_text_keeps_letters_and_meaningful_line_breaks(visits: Callable[..., Visit], coast: Served):
     visit = visits(coast.address, viewport={"width": 1440, "height": 900})
     starts = visit.find("#outline option").evaluate_all("all => all.map(one => one.value)")
     visit.find("#outline").select_option(starts[-2])

@@ -1,7 +1,5 @@
 """The languages of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from playwright.sync_api import FilePayload, expect
@@ -14,9 +12,7 @@ DESK = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 
 
-def test_page_speaks_the_language_of_the_browser(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_page_speaks_the_language_of_the_browser(visits: Callable[..., Visit], harbour: Served):
     visit = visits(harbour.address, locale="de-AT", **DESK)
 
     expect(visit.find("html[lang=de]")).to_be_attached()
@@ -60,9 +56,7 @@ def test_german_texts_fit_on_a_phone(visits: Callable[..., Visit], harbour: Serv
     assert found == []
 
 
-def test_refusals_with_a_code_are_said_in_german(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_refusals_with_a_code_are_said_in_german(visits: Callable[..., Visit], harbour: Served):
     visit = visits(f"{harbour.address}#view=library", locale="de", **DESK)
     file: FilePayload = {"name": "a.docx", "mimeType": "text/plain", "buffer": b"no archive"}
     visit.find("#files").set_input_files(file)

@@ -1,7 +1,5 @@
 """An empty library, adding documents, and failures."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The library view: documents in a table, uploads with a state per file, jobs, and one document."""
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.request
@@ -172,9 +170,7 @@ def test_quarantined_and_damaged_passages_are_explained(
     expect(visit.find("#chunk-flow .missing")).to_contain_text("are not shown")
 
 
-def test_labels_are_edited_and_a_refusal_is_explained(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_labels_are_edited_and_a_refusal_is_explained(visits: Callable[..., Visit], shelf: Served):
     visit = visits(shelf.address, viewport=DESK)
     visit.failures_expected = True
     enter(visit)
@@ -224,9 +220,7 @@ def test_each_uploaded_file_has_its_state_and_the_total_is_true(
     expect(upload).to_have_count(0)
 
 
-def test_a_deletion_is_confirmed_and_has_a_receipt(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Callable[..., Visit], shelf: Served):
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit)
     find(visit, "note 54", "note 54.txt")

@@ -1,7 +1,5 @@
 """Many documents in the library view: folders, columns, tags and deletion of several at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,9 +61,7 @@ def test_columns_with_one_value_are_hidden(visits: Callable[..., Visit], office:
     expect(narrow.find("#shelf thead")).to_be_hidden()
 
 
-def test_several_documents_are_tagged_and_deleted(
-    visits: Callable[..., Visit], office: Served
-) -> None:
+def test_several_documents_are_tagged_and_deleted(visits: Callable[..., Visit], office: Served):
     visit = enter(visits, office)
     rows = visit.find("#shelf tbody tr")
     for title in ("Leave", "Travel"):

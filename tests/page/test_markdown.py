@@ -1,7 +1,5 @@
 """Markdown of answers: what is rendered, and what stays text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.page.visit import Visit

@@ -1,7 +1,5 @@
 """Notes of a reader in the page: written about selected text, and seen up to the position."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents as they look: pages beside or instead of the text, and those of a reader."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 
@@ -62,9 +60,7 @@ def test_page_of_another_document_is_never_left_in_the_pane(
 
 
 @pytest.mark.parametrize("width", SIZES)
-def test_page_shows_the_found_sentence(
-    visits: Callable[..., Visit], pier: Served, width: int
-) -> None:
+def test_page_shows_the_found_sentence(visits: Callable[..., Visit], pier: Served, width: int):
     visit = visits(f"{pier.address}#document=1", viewport={"width": width, "height": 900})
     visit.ask("Who had taken the key of the boathouse?")
     visit.find("#panel-context .card-foot [data-show]").first.click()

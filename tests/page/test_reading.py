@@ -1,7 +1,5 @@
 """Asking as a reader: the slider, the boundary, and hidden text."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Receipts in the page: a receipt is checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Starting: an empty library, an empty world, the world of the server, and signing in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -106,9 +104,7 @@ def test_required_token_is_asked_for_first(visits: Callable[..., Visit], guarded
     expect(visit.find("#view-signin")).to_be_visible()
 
 
-def test_a_token_that_ends_leads_back_to_signing_in(
-    visits: Callable[..., Visit], guarded: Served
-) -> None:
+def test_a_token_that_ends_leads_back_to_signing_in(visits: Callable[..., Visit], guarded: Served):
     visit = visits(guarded.address, viewport=DESK)
     visit.failures_expected = True
     visit.sign_in(guarded.token("--all-worlds"))

@@ -1,7 +1,5 @@
 """The page behind a proxy that serves it below a path."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Browser, Route, expect
 
 from tests.page.library import QUESTION, Served

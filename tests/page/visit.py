@@ -1,7 +1,5 @@
 """A visit to the page, with its traffic and the errors of the browser."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 

@@ -13,8 +13,6 @@ became of the primary model and, after a slash, of the fallback model (`-`: not 
 a reader's request.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple

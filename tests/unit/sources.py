@@ -1,7 +1,5 @@
 """Visible chunks, made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import asdict

@@ -1,7 +1,5 @@
 """Texts in memory become documents, by id or by hash, with metadata of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

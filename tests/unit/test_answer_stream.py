@@ -1,7 +1,5 @@
 """Answers piece by piece: nothing comes before the mode is settled, and the whole at the end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

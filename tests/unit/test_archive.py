@@ -1,7 +1,5 @@
 """Archives: hostile, damaged and oversized files."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

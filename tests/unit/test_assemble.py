@@ -1,7 +1,5 @@
 """Canonical text from blocks, with the offsets of figures and pages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

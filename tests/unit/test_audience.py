@@ -1,7 +1,5 @@
 """Labels of audiences, and authorities that are limited to them."""
 
-from __future__ import annotations
-
 import pytest
 
 from truespan.errors import InvalidArgument

@@ -1,7 +1,5 @@
 """The identity provider comes from `[auth]` and `[[auth.rules]]`; contradictions are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs in the background: checked at once, run in order, stopped, cancelled and taken up again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -197,9 +195,7 @@ def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     assert (built.complete, built.is_default) == (True, False)
 
 
-def test_a_queued_job_is_cancelled_at_once_and_never_done(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture, world: World):
     with held_up(lib):
         kept = world.ingest([Upload("kept.txt", b"Kept.")], background=True)
         job = world.ingest([Upload("gone.txt", b"Gone.")], background=True)

@@ -1,7 +1,5 @@
 """Two scores of a chunk become one, on scales that do not move with the size of a world."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

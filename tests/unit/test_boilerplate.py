@@ -1,7 +1,5 @@
 """Detection of boilerplate."""
 
-from __future__ import annotations
-
 from tests.promises import proves
 from truespan.text.boilerplate import is_boilerplate
 

@@ -1,7 +1,5 @@
 """Attempts to break jobs, syncs and plans."""
 
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import suppress

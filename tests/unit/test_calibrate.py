@@ -1,7 +1,5 @@
 """Calibration: floors and thresholds from judged similarities, or an honest refusal."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

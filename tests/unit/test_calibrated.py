@@ -1,7 +1,5 @@
 """Calibrations: what ships, what golden queries propose, and that decisions accept both."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

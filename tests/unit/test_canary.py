@@ -1,7 +1,5 @@
 """The canary: a provider that changes the order of a batch is noticed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

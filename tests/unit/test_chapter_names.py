@@ -1,7 +1,5 @@
 """Which chapter is meant by a number, a name or a part of a name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chat models come from settings, and cost nothing before they are asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence

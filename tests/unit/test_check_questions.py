@@ -1,7 +1,5 @@
 """Hand-written questions: what a writer has to mend, and the records of what is right."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Languages of chunks in documents of another language."""
 
-from __future__ import annotations
-
 from truespan.retrieval.chunk_language import find_language, foreign_languages
 from truespan.words.term_counts import count_each, count_terms
 from truespan.words.terms import terms

@@ -1,7 +1,5 @@
 """Which sources an answer names, and what it makes up."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.sources import source
@@ -67,9 +65,7 @@ def test_citation_has_the_place_of_its_source() -> None:
         ("Up to [4-999999999].", [999999999]),
     ],
 )
-def test_a_number_without_a_source_is_kept_as_one_and_reported(
-    answer: str, unknown: list[int]
-) -> None:
+def test_a_number_without_a_source_is_kept_as_one_and_reported(answer: str, unknown: list[int]):
     found = find_citations(answer, FIVE)
 
     assert [one.number for one in found.found if one.document is None] == unknown

@@ -1,7 +1,5 @@
 """The passages that a refusal shows: the one with the words of the question, then the closest."""
 
-from __future__ import annotations
-
 from tests.promises import proves
 from tests.unit.sources import source
 from truespan.retrieval.search import choose_closest

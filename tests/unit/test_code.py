@@ -1,7 +1,5 @@
 """Source code: lines and their numbers."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """The cohort: texts that come with Truespan, and their vectors under each model."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -39,9 +37,7 @@ def test_read_vectors_returns_those_of_the_bundled_model() -> None:
     assert cohort.read_vectors(other_profile(dimensions=384)) is None
 
 
-def test_read_vectors_refuses_a_damaged_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_vectors_refuses_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     profile = LocalEmbedder(LocalModel()).profile
     damaged = tmp_path / "cohort.npy"
     monkeypatch.setattr(cohort, "VECTORS_FILE", damaged)

@@ -1,7 +1,5 @@
 """Comparing two evaluations, the tests of significance, and the gate."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Compounds of a query's words, and the parts of a query's compounds."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from truespan.words.compounds import COMPOUNDING, divide, expand_compounds, index_parts

@@ -1,7 +1,5 @@
 """Contents lists, recognised by their form and their headings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from random import Random
@@ -254,9 +252,7 @@ def as_docx(parts: list[str]) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("make", [as_html, as_epub, as_docx])
-def test_page_blocks_do_not_depend_on_later_text(
-    make: Callable[[list[str]], tuple[str, bytes]],
-) -> None:
+def test_page_blocks_do_not_depend_on_later_text(make: Callable[[list[str]], tuple[str, bytes]]):
     def blocks(parts: list[str]) -> list[tuple[str, str | None, str | None, bool]]:
         found = load(*make(parts)).blocks
         return [(b.text, b.chapter, b.section, b.is_contents) for b in found]

@@ -1,7 +1,5 @@
 """How much of a question's words a passage contains, weighted by rarity."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Atomic creation of files."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

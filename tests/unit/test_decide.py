@@ -1,7 +1,5 @@
 """The decision between the answer modes: the table, the settings, and what a decision says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -182,9 +180,7 @@ def test_reader_never_gets_a_fallback_answer(primary: ModelOutcome, fallback: Mo
         ("no_context", "refuse", "fallback_silent"),
     ],
 )  # fmt: skip
-def test_blank_fallback_is_a_refusal_with_a_reason(
-    fallback: str, step: str, refusal: str | None
-) -> None:
+def test_blank_fallback_is_a_refusal_with_a_reason(fallback: str, step: str, refusal: str | None):
     decision = decided(fallback=ModelOutcome(fallback))
 
     assert (decision.step, decision.refusal) == (step, refusal)
@@ -344,9 +340,7 @@ def test_shown_numbers_agree_with_the_decision() -> None:
 
 
 @each_row(("similarity", "shown"), [(1.0000002, 1.0), (-0.25, 0.0)])
-def test_the_best_similarity_that_is_shown_lies_between_0_and_1(
-    similarity: float, shown: float
-) -> None:
+def test_the_best_similarity_that_is_shown_lies_between_0_and_1(similarity: float, shown: float):
     assert decided(chunk("a", similarity)).max_similarity == shown
 
 

@@ -1,7 +1,5 @@
 """Settings of a decision: what contradicts itself does not start, and says what to change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -159,9 +157,7 @@ def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
         {**RAW_DOT, "raw_dot_low": -0.2, "raw_dot_high": 0.16},
     ],
 )
-def test_one_looser_threshold_of_short_queries_is_no_contradiction(
-    settings: dict[str, Any],
-) -> None:
+def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dict[str, Any]):
     assert DecisionSettings(**settings)
 
 
@@ -174,9 +170,7 @@ def test_one_looser_threshold_of_short_queries_is_no_contradiction(
         {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
     ],
 )
-def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(
-    settings: dict[str, Any],
-) -> None:
+def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(settings: dict[str, Any]):
     assert "Lower min_similarity_for_hybrid" in refused(**settings)
 
 

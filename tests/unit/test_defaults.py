@@ -1,7 +1,5 @@
 """The defaults of a world: recommended or those of the contract, and who wins over them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 
@@ -214,9 +212,7 @@ def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_pat
 
 
 @proves("defaults.never-silent")
-def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(
-    lib: LibraryFixture,
-) -> None:
+def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(lib: LibraryFixture):
     for defaults in ("contract", "recommended"):
         world = lib.library.create_world(defaults, defaults=defaults)
         text = "The key hangs in the gatehouse."

@@ -1,7 +1,5 @@
 """Format detection by content and by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.failures import raises_code

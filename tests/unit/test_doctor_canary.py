@@ -1,7 +1,5 @@
 """The self-test sees every leak of an index that leaks, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the doctor sees around a library: files, database, models, keys, clock."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -49,9 +47,7 @@ def test_library_readable_by_others_is_a_warning(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "verdict"), [(0o600, Verdict.OK), (0o644, Verdict.OK), (0o662, Verdict.PROBLEM)]
 )
-def test_settings_that_others_can_change_are_a_problem(
-    folder: Path, mode: int, verdict: Verdict
-) -> None:
+def test_settings_that_others_can_change_are_a_problem(folder: Path, mode: int, verdict: Verdict):
     (folder / "truespan.toml").touch()
     (folder / "truespan.toml").chmod(mode)
 

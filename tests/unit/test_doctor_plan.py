@@ -1,7 +1,5 @@
 """Plans: what they carry, whom they are for, and what is done when things changed meanwhile."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -246,9 +244,7 @@ def test_a_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
     assert [check.verdict.value for check in plan.self_test] == ["warning"]
 
 
-def test_large_generation_is_compared_in_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_generation_is_compared_in_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kinds = ("missing", "stale", "orphan", "misplaced chapter", "zero")
     lib, _ = damaged(tmp_path, *kinds)
     whole = lib.library.doctor()

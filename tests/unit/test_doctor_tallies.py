@@ -1,7 +1,5 @@
 """Tallies are counts of states: one that is not is found as such, and counted again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

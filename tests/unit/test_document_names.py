@@ -1,7 +1,5 @@
 """Documents by title, by file name without its ending, and by the beginning of either."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.promises import proves

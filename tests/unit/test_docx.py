@@ -1,7 +1,5 @@
 """DOCX: text in reading order without duplicates."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.docx_maker import abstract, docx, field, item, level, num, p, r, style

@@ -1,7 +1,5 @@
 """Pictures of DOCX files: offsets, alternative texts, bytes and counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """DOCX files that are damaged or hostile: read or refused."""
 
-from __future__ import annotations
-
 import random
 import socket
 import struct

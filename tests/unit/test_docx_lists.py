@@ -1,7 +1,5 @@
 """List markers of DOCX files."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.docx_maker import abstract, cell, item, level, num, p, r, style
@@ -49,9 +47,7 @@ def test_docx_items_are_numbered_and_indented_by_level() -> None:
         ("cardinalText", 1, ["1.", "2."]),
     ],
 )
-def test_numbers_are_written_in_the_form_of_the_list(
-    form: str, start: int, marks: list[str]
-) -> None:
+def test_numbers_are_written_in_the_form_of_the_list(form: str, start: int, marks: list[str]):
     numbering = abstract(level(0, form, "%1.", start=start)) + num(1)
 
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
@@ -86,9 +82,7 @@ OWNER = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val
          NUMBERS + num(1), ["1. a 2. b | c"]),
     ],
 )  # fmt: skip
-def test_docx_items_have_the_marks_of_their_lists(
-    body: str, numbering: str, expected: list[str]
-) -> None:
+def test_docx_items_have_the_marks_of_their_lists(body: str, numbering: str, expected: list[str]):
     assert texts(body, numbering=numbering) == expected
 
 

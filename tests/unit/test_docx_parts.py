@@ -1,7 +1,5 @@
 """Text boxes, notes, tables and the parts of a DOCX file."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.docx_maker import (

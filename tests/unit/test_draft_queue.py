@@ -1,7 +1,5 @@
 """Drafts that workers make ahead of the caller: their order, and the bytes that are read ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any

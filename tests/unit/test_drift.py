@@ -1,7 +1,5 @@
 """The drift probe: a model that changed behind its name is noticed."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Batches, retries, concurrency and the checks on what a provider returns."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Irregular forms of words: found together in queries, apart in texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Evaluations: golden queries, judged by what a search returns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import count

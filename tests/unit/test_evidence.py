@@ -1,7 +1,5 @@
 """The decision by evidence: the number, its threshold, its record and its explanation."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The proposal of a minimum evidence from golden queries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from truespan.extensions.quality.calibrate import (

@@ -1,7 +1,5 @@
 """The choice of excerpts: the best window, its neighbours, and what is left out."""
 
-from __future__ import annotations
-
 from tests.support.rows import each_row
 from truespan.retrieval.excerpts import (
     MAX_CHARACTERS,

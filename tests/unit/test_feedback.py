@@ -1,7 +1,5 @@
 """Feedback: the candidates of a long query, compared with the best of them."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Figures: descriptions and the sentences they depend on."""
 
-from __future__ import annotations
-
 from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.worlds import DirectParser, WordCounter

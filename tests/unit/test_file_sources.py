@@ -1,7 +1,5 @@
 """Files as sources: what is found, what is passed over, and what cannot get in or hold us up."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import posixpath
@@ -106,9 +104,7 @@ def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
     assert found.unsupported == 1
 
 
-def test_a_pattern_is_expanded_and_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pattern_is_expanded_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tree(tmp_path, "a.md", "docs/b.md", "docs/deep/c.md", "docs/d.txt", "docs/.e/f.md")
     monkeypatch.chdir(tmp_path)
     root = os.path.realpath(tmp_path)
@@ -239,9 +235,7 @@ def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, ori
         sources.read(source_for(path, origin=origin))
 
 
-def test_a_huge_file_is_refused_without_reading_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:
         file.truncate(1 << 40)
@@ -251,9 +245,7 @@ def test_a_huge_file_is_refused_without_reading_it(
         FileSources(supported).read(source_for(path))
 
 
-def test_growing_file_is_limited_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growing_file_is_limited_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x")
     read = os.read

@@ -1,7 +1,5 @@
 """Questions of a conversation that are made to stand alone, and the history that a model gets."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.answer_worlds import Scripted
@@ -191,7 +189,5 @@ def test_any_text_is_a_question(text: str) -> None:
         ("Und wann?", "Wann schrieb Mr. Darcy?", False),
     ],
 )
-def test_rewrite_of_bare_question_asks_the_same(
-    question: str, rewritten: str, accepted: bool
-) -> None:
+def test_rewrite_of_bare_question_asks_the_same(question: str, rewritten: str, accepted: bool):
     assert is_accepted(rewritten, question, [LETTER]) is accepted

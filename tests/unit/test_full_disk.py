@@ -1,7 +1,5 @@
 """A full disk: requests that fail to write a record still return their result."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

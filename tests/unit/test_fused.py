@@ -1,7 +1,5 @@
 """Fused search: words and similarity in one order, from the store and for the scope alone."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from math import sqrt

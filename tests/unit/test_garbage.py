@@ -1,7 +1,5 @@
 """The garbage collector runs less often during a block, and as before after it."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate before a promotion: beside an old generation, and alone."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pytest

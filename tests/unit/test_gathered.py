@@ -1,7 +1,5 @@
 """What counts as looked at must not depend on how far was fetched."""
 
-from __future__ import annotations
-
 from truespan.retrieval.stages import Fetched
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.trust import FailureKind, VerificationFailure

@@ -1,7 +1,5 @@
 """Uploads whose job is cancelled: nothing half-done is left of them, wherever the job stood."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -142,9 +140,7 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
     assert settled(lib, world, failed).state is JobState.DONE
 
 
-def test_an_index_that_is_away_keeps_nobody_from_giving_up(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture, world: World):
     lib.index.away = True
 
     cancelled_while_embedded(lib, world, STORY)

@@ -1,7 +1,5 @@
 """Golden queries as files: what they may say, and that everything wrong is told with its line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

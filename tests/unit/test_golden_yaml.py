@@ -1,7 +1,5 @@
 """Golden queries in YAML: entries, lines of faults, refused constructs."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

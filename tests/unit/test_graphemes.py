@@ -1,7 +1,5 @@
 """Cutting text at grapheme boundaries."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from tests.laws.texts import document

@@ -1,7 +1,5 @@
 """`help` lists every argument of the public methods with its meaning."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

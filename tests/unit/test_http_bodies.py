@@ -1,7 +1,5 @@
 """Time limits of request bodies."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of a stream reach the client once each and in order, however they are produced."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Headers are those of the scope that is asked, in the order in which they were sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from truespan.extensions.server.http.bodies import header

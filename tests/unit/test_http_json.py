@@ -1,7 +1,5 @@
 """The HTTP client: all it waits for and takes in is bounded, and every failure has a name."""
 
-from __future__ import annotations
-
 import gc
 import math
 import os
@@ -227,9 +225,7 @@ def test_address_is_checked_at_every_connection(
     assert len(server.asked) == 1
 
 
-def test_unresolvable_host_is_retryable(
-    client: JsonClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unresolvable_host_is_retryable(client: JsonClient, monkeypatch: pytest.MonkeyPatch):
     def fail(*given: Any, **named: Any) -> Any:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -344,18 +340,14 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
         "another protocol", "no status", "too many headers", "too long a header",
     ],
 )  # fmt: skip
-def test_unreadable_reply_is_a_bad_reply(
-    server: Echo, client: JsonClient, reaction: Reaction
-) -> None:
+def test_unreadable_reply_is_a_bad_reply(server: Echo, client: JsonClient, reaction: Reaction):
     server.fault = lambda asked: reaction
 
     refused(client, ProviderBadReply)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_nan_in_a_reply_affects_only_its_vector(
-    server: Echo, client: JsonClient, number: str
-) -> None:
+def test_nan_in_a_reply_affects_only_its_vector(server: Echo, client: JsonClient, number: str):
     server.fault = lambda asked: Answer(body=f'{{"numbers": [1.5, {number}]}}'.encode())
 
     first, second = client.get("/").read(Numbers).numbers
@@ -514,9 +506,7 @@ def test_only_one_new_connection_is_tried(server: Echo, client: JsonClient) -> N
     assert len(server.asked) == 3
 
 
-def test_broken_reply_on_a_kept_connection_is_not_repeated(
-    server: Echo, client: JsonClient
-) -> None:
+def test_broken_reply_on_a_kept_connection_is_not_repeated(server: Echo, client: JsonClient):
     ask(client)
     server.fault = lambda asked: Answer(content={"said": "x"}, cut=3)
 

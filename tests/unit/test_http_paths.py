@@ -1,7 +1,5 @@
 """The router leads each path to the application of its pattern, with the path's values."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers beyond the range of floats and columns are refused as arguments."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

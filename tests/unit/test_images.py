@@ -1,7 +1,5 @@
 """Images of figures: given out by their reference, to those who may see them, and nothing else."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -139,9 +137,7 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
             assert str(caught.value) == str(NotFound("image"))
 
 
-def test_same_document_id_in_another_world_gives_no_image(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_same_document_id_in_another_world_gives_no_image(lib: LibraryFixture, world: World):
     other = lib.library.create_world("other")
     # The same file has the same id there; without its images, since the folder is taken.
     plain = Library(lib.library._components).world(other.id)

@@ -1,7 +1,5 @@
 """Groups that are indexed on threads: the order of their reports, errors, and the end."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

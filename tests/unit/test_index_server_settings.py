@@ -1,7 +1,5 @@
 """From settings to an index: embedded unless a server is named, and then as the operator says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

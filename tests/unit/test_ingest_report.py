@@ -1,7 +1,5 @@
 """The text of a report: a line for each field with a value."""
 
-from __future__ import annotations
-
 from truespan.ingest.report import IngestReport
 
 

@@ -1,7 +1,5 @@
 """The way in, in its single steps: what is reused, refused, resumed and reported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -36,9 +34,7 @@ def test_numbers_of_deleted_documents_are_not_given_again(lib: LibraryFixture) -
     assert_settled(lib, world)
 
 
-def test_a_killed_run_keeps_the_vectors_that_were_paid_for(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_a_killed_run_keeps_the_vectors_that_were_paid_for(lib: LibraryFixture, world: World):
     path = lib.write("a.txt", story(1500))
 
     def stop_after_two() -> None:

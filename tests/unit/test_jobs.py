@@ -1,7 +1,5 @@
 """Ingestion is a job: listed, looked at, cancelled, resumed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Keys: fair turns, cooldowns, denials, and nothing of a key anywhere it should not be."""
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections import Counter
@@ -122,9 +120,7 @@ def test_key_is_used_only_for_its_models() -> None:
 @pytest.mark.parametrize(
     ("retry_after", "waits"), [(7.0, 7.0), (None, COOLDOWN), (300.0, 300.0), (9e9, 300.0)]
 )
-def test_limited_key_cools_down_and_the_next_key_is_used(
-    retry_after: float | None, waits: float
-) -> None:
+def test_limited_key_cools_down_and_the_next_key_is_used(retry_after: float | None, waits: float):
     ring = Ring(key("a"), key("b"))
     server = Server(a=reply(429, retry_after))
 

@@ -1,7 +1,5 @@
 """Keywords of a text: the same for both ways of finding its words."""
 
-from __future__ import annotations
-
 import random
 
 from tests.support.sample_texts import story

@@ -1,7 +1,5 @@
 """E-mail: text, headers, attachments and mailboxes."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from email.message import EmailMessage
 

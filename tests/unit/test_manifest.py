@@ -1,7 +1,5 @@
 """Manifests as bytes: what a line may say, and that everything wrong is told with its number."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from typing import Any
@@ -316,9 +314,7 @@ def matches(pattern: str, path: str) -> bool:
         ("*/*", ["a/b"], ["a", "a/b/c"]),
     ],
 )
-def test_a_pattern_means_what_it_means_in_a_shell(
-    pattern: str, yes: list[str], no: list[str]
-) -> None:
+def test_a_pattern_means_what_it_means_in_a_shell(pattern: str, yes: list[str], no: list[str]):
     assert [path for path in yes if not matches(pattern, path)] == []
     assert [path for path in no if matches(pattern, path)] == []
 

@@ -1,7 +1,5 @@
 """A manifest's lines meet the files: what they find, how they agree, and that no line gets out."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

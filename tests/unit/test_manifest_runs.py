@@ -1,7 +1,5 @@
 """Manifests as promised: checked as a whole, jailed to their folder, planned, and kept in step."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -98,9 +96,7 @@ def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixtur
 
 
 @proves("manifest.inside-root")
-def test_a_line_that_leads_outside_ingests_nothing_at_all(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_a_line_that_leads_outside_ingests_nothing_at_all(lib: LibraryFixture, tmp_path: Path):
     world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
     (lib.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
@@ -114,9 +110,7 @@ def test_a_line_that_leads_outside_ingests_nothing_at_all(
 
 
 @proves("manifest.inside-root")
-def test_file_swapped_for_a_link_while_embedding_is_refused(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_file_swapped_for_a_link_while_embedding_is_refused(lib: LibraryFixture, tmp_path: Path):
     world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
     victim = Path(lib.write("b.txt", story(3, "garden")))

@@ -1,7 +1,5 @@
 """Markdown tables for models, without changing the verified text."""
 
-from __future__ import annotations
-
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Passages as text for a model: headers, fences, and what a document cannot do to them."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Files with several documents: list, refusals and bytes of members."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

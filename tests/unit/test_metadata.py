@@ -1,7 +1,5 @@
 """Declared metadata: validation, types and conditions."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime, time
 from typing import Any

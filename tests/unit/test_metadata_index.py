@@ -1,7 +1,5 @@
 """The metadata index is equivalent to comparing each document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

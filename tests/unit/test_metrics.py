@@ -1,7 +1,5 @@
 """Metrics of rankings, against a slow calculation of their own and, where installed, trec_eval."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

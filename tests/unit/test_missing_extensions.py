@@ -1,7 +1,5 @@
 """Members of an extension that is not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

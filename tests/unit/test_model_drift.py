@@ -1,7 +1,5 @@
 """A provider that changes a model behind its name is noticed before anything is embedded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A renamed file keeps its document: number, text, vectors, labels and reading positions."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from zipfile import ZipFile

@@ -1,7 +1,5 @@
 """Names of a question, and whether a passage has them."""
 
-from __future__ import annotations
-
 from tests.support.rows import each_row
 from truespan.words.names import find_names, has_names, has_names_across
 

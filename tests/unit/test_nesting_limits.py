@@ -4,8 +4,6 @@ The files are just past their limit and small, so that a missing limit shows at 
 as a hostile file that takes long.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.promises import proves

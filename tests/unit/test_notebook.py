@@ -1,7 +1,5 @@
 """Jupyter notebooks: cells, outputs and places."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

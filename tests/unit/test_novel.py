@@ -1,7 +1,5 @@
 """Detection of novels in plain text."""
 
-from __future__ import annotations
-
 from tests.support.novels import CHAPTER_NAMES, PROSE, STORY, make_text
 from truespan.parsing import load
 from truespan.text.novel import Likeness, classify

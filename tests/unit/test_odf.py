@@ -1,7 +1,5 @@
 """OpenDocument texts and presentations in reading order without duplicates."""
 
-from __future__ import annotations
-
 import random
 
 from tests.promises import proves

@@ -1,7 +1,5 @@
 """Keyed requests whose end cannot be written down: no key stays busy, and nothing is done twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Web pages as documents: ingested by address, from a manifest or a sitemap, and kept in step."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator
@@ -180,9 +178,7 @@ def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServe
         world.ingest(sitemap=server.url("/index.xml"))
 
 
-def test_manifest_lines_may_name_pages(
-    lib: LibraryFixture, world: World, server: WebServer
-) -> None:
+def test_manifest_lines_may_name_pages(lib: LibraryFixture, world: World, server: WebServer):
     server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4, "garden")))}
     lib.write("file.txt", story(3, "tower"))
 

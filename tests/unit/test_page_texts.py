@@ -1,7 +1,5 @@
 """The texts of the page: one table for each language, and no text anywhere else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

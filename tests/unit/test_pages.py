@@ -1,7 +1,5 @@
 """Pages of sentences: where they begin and end, what they refuse, and what they check."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -139,9 +137,7 @@ def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> 
 
 
 @pytest.mark.parametrize("step", range(2, 12))
-def test_the_pages_are_those_of_the_revision_in_force(
-    lib: LibraryFixture, world: World, step: int
-) -> None:
+def test_the_pages_are_those_of_the_revision_in_force(lib: LibraryFixture, world: World, step: int):
     before = world.documents.sentences(1)
     path = lib.write("world/ferry.md", "# Late\n\n" + TEXT)
     with suppress(Stopped):
@@ -206,9 +202,7 @@ def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
     assert reader.sentences().sentences[0].chapter == "The Ferry"
 
 
-def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(lib: LibraryFixture, world: World):
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
     lib.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")

@@ -1,7 +1,5 @@
 """Thresholds from the chunks of a world, for models without a measured calibration."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.promises import proves

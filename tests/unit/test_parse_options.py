@@ -1,7 +1,5 @@
 """Parse options: by setting, for an ingestion and for a line of a manifest."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -38,9 +36,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
     return make_library(tmp_path / "library")
 
 
-def test_parse_options_of_an_ingestion_override_the_settings(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_parse_options_of_an_ingestion_override_the_settings(lib: LibraryFixture, tmp_path: Path):
     folder = tmp_path / "files"
     folder.mkdir()
     path = write(folder, book__xlsx=BOOK, plain__txt=b"The keeper wrote.")
@@ -74,9 +70,7 @@ def test_parse_options_of_a_manifest_line_override_the_settings(tmp_path: Path) 
     assert "900" not in text_of(world, "b.xlsx")
 
 
-def test_ocr_without_the_extra_is_refused_before_reading(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_ocr_without_the_extra_is_refused_before_reading(lib: LibraryFixture, tmp_path: Path):
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
     world = lib.library.create_world("world")
 

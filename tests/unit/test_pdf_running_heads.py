@@ -1,7 +1,5 @@
 """Removal of running heads and page numbers of PDF files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

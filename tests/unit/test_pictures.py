@@ -1,7 +1,5 @@
 """Pages as they look: places of sentences, parts of pages, web pages without scripts."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a sync would remove and what a run would do, decided without touching anything."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 

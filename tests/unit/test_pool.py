@@ -1,7 +1,5 @@
 """The threads of the HTTP door: what they are given is done once, and told to whoever waits."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """PPTX: text slide by slide."""
 
-from __future__ import annotations
-
 import random
 
 from tests.promises import proves

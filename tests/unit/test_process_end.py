@@ -1,7 +1,5 @@
 """Exit of a process with its own code while threads run."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

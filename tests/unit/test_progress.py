@@ -1,7 +1,5 @@
 """Progress of a run: sources that were read, chunks and tokens a second, and the device."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.worlds import make_library

@@ -1,7 +1,5 @@
 """What a model is told: sources as data, which nothing in them can leave."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Embedders and rerankers that extensions bring, and the refusal of those not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -118,9 +116,7 @@ def test_a_provider_that_is_not_installed_is_refused(
         open_library(tmp_path, create=True)
 
 
-def test_a_model_that_is_not_installed_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_not_installed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tables(), "embedders", {})
     monkeypatch.setattr(tables(), "members", {})
     with truespan.open(tmp_path, create=True) as library:

@@ -1,7 +1,5 @@
 """The figures of `bench.quality`: how rankings are combined, scored and tabulated."""
 
-from __future__ import annotations
-
 from bench.quality import (
     HALF,
     METHODS,

@@ -1,7 +1,5 @@
 """The language of a query, and the order of texts in other languages."""
 
-from __future__ import annotations
-
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
@@ -57,9 +55,7 @@ def test_query_language_is_told_by_a_few_words(query: str, language: str | None)
         ("en", "el", False),
     ],
 )
-def test_languages_cross_if_the_model_knows_both(
-    query: str | None, text: str, crosses: bool
-) -> None:
+def test_languages_cross_if_the_model_knows_both(query: str | None, text: str, crosses: bool):
     assert crosses_languages(MULTILINGUAL, query, text) is crosses
     assert not crosses_languages(ENGLISH, query, text)
     assert not crosses_languages(UNKNOWN, query, text)

@@ -1,7 +1,5 @@
 """Quotes that do not stand in the cited source: each failure has a name and an explanation."""
 
-from __future__ import annotations
-
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.unit.sources import source

@@ -1,7 +1,5 @@
 """Quotes of an answer against the text it was made from: type may differ, words may not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.rows import each_row

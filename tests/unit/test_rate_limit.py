@@ -1,7 +1,5 @@
 """How fast a provider is asked, and when it is asked again."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,9 +17,7 @@ from truespan.providers.limits import RateLimiter
 
 @proves("embedding.rate-limit")
 @given(st.integers(1, 7), st.lists(st.floats(0, 30), max_size=40))
-def test_rate_limiter_allows_at_most_the_limit_in_any_minute(
-    per_minute: int, pauses: list[float]
-) -> None:
+def test_rate_limiter_allows_at_most_the_limit_in_any_minute(per_minute: int, pauses: list[float]):
     clock = PassingClock()
     pace = RateLimiter(per_minute, clock)
     begun: list[float] = []

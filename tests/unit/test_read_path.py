@@ -1,7 +1,5 @@
 """What a retrieval reads: few statements, and one state of the world."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path

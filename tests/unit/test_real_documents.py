@@ -1,7 +1,5 @@
 """Fixtures made by LibreOffice and pandoc keep their words on every machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

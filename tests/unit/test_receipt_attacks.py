@@ -1,7 +1,5 @@
 """Attacks on receipts: both verifiers refuse every changed receipt."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import json
@@ -228,9 +226,7 @@ def test_each_failure_has_its_own_name(signed: Signed, verifiers: list[ModuleTyp
 
 
 @proves("proof.verified")
-def test_signed_number_that_is_too_large_is_refused(
-    signed: Signed, verifiers: list[ModuleType]
-) -> None:
+def test_signed_number_that_is_too_large_is_refused(signed: Signed, verifiers: list[ModuleType]):
     path = ("predicate", "passages", 0, "page")
     made = changed_at(signed.statement, path, lambda _: 2**60)
 
@@ -251,9 +247,7 @@ def test_other_key_under_a_known_id_is_refused(signed: Signed, verifiers: list[M
 
 
 @proves("proof.verified")
-def test_equal_keys_and_half_characters_are_refused(
-    signed: Signed, verifiers: list[ModuleType]
-) -> None:
+def test_equal_keys_and_half_characters_are_refused(signed: Signed, verifiers: list[ModuleType]):
     text = json.dumps(signed.receipt)
     half = signed.receipt | {"texts": [signed.receipt["texts"][0] + "\ud800"]}
 
@@ -265,9 +259,7 @@ def test_equal_keys_and_half_characters_are_refused(
 
 
 @proves("proof.verified")
-def test_receipt_in_another_encoding_is_refused(
-    signed: Signed, verifiers: list[ModuleType]
-) -> None:
+def test_receipt_in_another_encoding_is_refused(signed: Signed, verifiers: list[ModuleType]):
     text = json.dumps(signed.receipt)
 
     for verifier in verifiers:
@@ -278,9 +270,7 @@ def test_receipt_in_another_encoding_is_refused(
 
 
 @proves("proof.verified")
-def test_signature_in_another_spelling_is_refused(
-    signed: Signed, verifiers: list[ModuleType]
-) -> None:
+def test_signature_in_another_spelling_is_refused(signed: Signed, verifiers: list[ModuleType]):
     alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
     made = deepcopy(signed.receipt)
     signature = made["envelope"]["signatures"][0]

@@ -1,7 +1,5 @@
 """CSV, TSV, JSON and JSON Lines: as one document, or with a mapping one for each record."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

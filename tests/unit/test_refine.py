@@ -1,7 +1,5 @@
 """The best candidates of a blended search, ranked again by their text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

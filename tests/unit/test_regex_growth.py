@@ -1,7 +1,5 @@
 """Every regular expression takes linear time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import translate

@@ -1,7 +1,5 @@
 """Text that occurs twice: found with any white space, and rendered once."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Replies as they come: what is held back, for how long, and what counts as no answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.support.rows import each_row

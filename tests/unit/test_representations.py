@@ -1,7 +1,5 @@
 """The objects of a library as text: short, by name, and without the settings inside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.worlds import make_library

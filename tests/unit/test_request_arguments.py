@@ -1,7 +1,5 @@
 """Wrong arguments: the error names the one that was probably meant, or the type in JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rules of a request as a table: each row is one test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The stage that reranks: the order it gives, and what it makes of failures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

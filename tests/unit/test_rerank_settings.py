@@ -1,7 +1,5 @@
 """The reranker comes from `[rerank]` or the environment, and costs nothing before it is asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Each member of a result has the value that belongs there: no two values here are equal."""
 
-from __future__ import annotations
-
 from msgspec.structs import asdict, replace
 
 from tests.contract.index_contract import new_scope

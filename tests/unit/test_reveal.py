@@ -1,7 +1,5 @@
 """Part of a verified chunk that a scope shows, for any reply of the index."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from tests.contract.index_contract import new_scope

@@ -1,7 +1,5 @@
 """RTF: text in reading order without duplicates."""
 
-from __future__ import annotations
-
 import random
 
 from tests.support.failures import raises_code

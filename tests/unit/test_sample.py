@@ -1,7 +1,5 @@
 """The sample book: part of the package, and the same as the example of the documentation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from truespan.engine.world_ingestion import SAMPLE_NAME, sample_book

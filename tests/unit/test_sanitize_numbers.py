@@ -150,9 +150,7 @@ INTRODUCED = [
 
 @each_row(("kind", "number"), DISTINCTIVE)
 @each_row("frame", ["{}", "His number is {}.", "编号{}。", "a,{},b"])
-def test_a_distinctive_identity_number_is_found_by_itself(
-    kind: str, number: str, frame: str
-) -> None:
+def test_a_distinctive_identity_number_is_found_by_itself(kind: str, number: str, frame: str):
     assert rules_in(frame.format(number)) == {f"national_id.{kind}"}
 
 

@@ -1,7 +1,5 @@
 """SciFact as files: a sample of its form goes in, is found, and is judged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

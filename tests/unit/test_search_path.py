@@ -1,7 +1,5 @@
 """The length of the path of a search: the functions and files that a warm search enters."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

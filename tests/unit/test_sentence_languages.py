@@ -1,7 +1,5 @@
 """Ends of sentences in every language of the multilingual model."""
 
-from __future__ import annotations
-
 from tests.support.rows import each_row
 from truespan.text.sentences import sentence_spans
 from truespan.types.profile import MULTILINGUAL_LANGUAGES

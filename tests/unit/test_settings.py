@@ -1,7 +1,5 @@
 """Settings are read in one place and checked when a library is opened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What threads share gives many of them, byte for byte, what it gives one; see CONTRIBUTING.md."""
 
-from __future__ import annotations
-
 import random
 import sys
 import threading

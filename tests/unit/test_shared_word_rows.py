@@ -1,7 +1,5 @@
 """The rows that the words of several revisions share."""
 
-from __future__ import annotations
-
 from truespan.store.tables.word_rows import MEMBER, WrittenWords, _share_rows
 from truespan.types.document import PAIR, CountedWords, RevisionRef
 

@@ -1,7 +1,5 @@
 """Workbooks: displayed cell values, headers, titles and places."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.promises import proves

@@ -1,7 +1,5 @@
 """What filters see of a world is the same whether it is counted once or each time."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Signing keys: a file of their owner alone, rotation, and secrets that are never shown."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Terms that are spelt like a misspelt word: similarity, choice and notice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 

@@ -1,7 +1,5 @@
 """Lists that statements compare with: each value arrives as it was given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apsw

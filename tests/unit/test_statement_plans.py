@@ -1,7 +1,5 @@
 """What an ingestion and a request cost does not grow with the number of chunks in a world."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import LiteralString
@@ -29,9 +27,7 @@ def test_the_owners_of_a_few_paths_are_found_by_path(plans: dict[str, list[str]]
     assert any("revisions_by_shown_path (shown_path=?)" in line for line in plan), plan
 
 
-def test_whether_words_are_counted_is_looked_up_for_single_documents(
-    plans: dict[str, list[str]],
-) -> None:
+def test_whether_words_are_counted_is_looked_up_for_single_documents(plans: dict[str, list[str]]):
     found = {sql: plan for sql, plan in plans.items() if "r.language, w.recipe" in sql}
     # The other one looks at all: after a document was replaced that shared rows with others.
     assert len(found) == 2

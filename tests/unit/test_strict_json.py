@@ -1,7 +1,5 @@
 """Strict JSON and numbers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

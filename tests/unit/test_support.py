@@ -1,7 +1,5 @@
 """The support check: each sentence of an answer against the passages that it cites."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 
@@ -115,9 +113,7 @@ def test_a_sentence_is_supported_or_the_reasons_say_why_not(
         ("- The spare key hangs on hook seven [1]", True),
     ],
 )
-def test_sentence_without_claim_counts_with_number_or_name_only(
-    answer: str, marked: bool | None
-) -> None:
+def test_sentence_without_claim_counts_with_number_or_name_only(answer: str, marked: bool | None):
     found = check_answer(answer)
 
     if marked is None:

@@ -1,7 +1,5 @@
 """Header rows of tables in each format."""
 
-from __future__ import annotations
-
 from tests.support.docx_maker import cell, docx, p, style
 from tests.support.rows import each_row
 from truespan.parsing import load

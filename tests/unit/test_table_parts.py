@@ -1,7 +1,5 @@
 """Parts of long tables, each with the header."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The support check on tables: a number or name counts in its own row and column."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from tests.promises import proves

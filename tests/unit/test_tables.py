@@ -1,7 +1,5 @@
 """Discovery of installed extensions."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

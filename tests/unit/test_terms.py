@@ -1,7 +1,5 @@
 """Terms: what of a text is counted as a word, in any script."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

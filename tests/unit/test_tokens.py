@@ -1,7 +1,5 @@
 """Tokens as values: what they allow only narrows, and their secrets do not show."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import string

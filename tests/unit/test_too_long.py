@@ -1,7 +1,5 @@
 """Texts of which the model reads less than they hold."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable
 

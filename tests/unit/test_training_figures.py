@@ -1,7 +1,5 @@
 """Figures of a reading network, and reading in windows, with networks that know the answer."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

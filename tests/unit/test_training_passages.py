@@ -56,9 +56,7 @@ Ask *early*. A manager signs.
         ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
     ],
 )
-def test_find_passages_finds_the_text_of_a_digest(
-    name: str, form: str, text: str, passage: str
-) -> None:
+def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: str, passage: str):
     digest = hash_text(passage)
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}
 

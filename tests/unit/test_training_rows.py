@@ -1,7 +1,5 @@
 """Training rows and their word pieces: answers stand in their place, mined rows lack them."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import random
@@ -138,7 +136,5 @@ def test_pack_keeps_the_answer_of_a_long_passage(tmp_path: Path) -> None:
     ("answer", "window"),
     [(None, (0, 100)), ((20, 30), (0, 100)), ((240, 250), (190, 100)), ((398, 399), (300, 100))],
 )
-def test_choose_window_shows_the_answer(
-    answer: tuple[int, int] | None, window: tuple[int, int]
-) -> None:
+def test_choose_window_shows_the_answer(answer: tuple[int, int] | None, window: tuple[int, int]):
     assert choose_window(400, 100, answer) == window

@@ -1,7 +1,5 @@
 """Filters that no document matches: the warning names the tag or document that does not exist."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Upkeep as jobs that workers do: repairs after a search, the doctor's visits, and the queue."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

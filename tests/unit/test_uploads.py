@@ -1,7 +1,5 @@
 """Files that are handed over: kept apart, under names that mean no place, and not for long."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat
@@ -160,9 +158,7 @@ def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
         received(UploadFolder(tmp_path / "uploads", reserve=0), Upload("a.txt", b"x"))
 
 
-def test_when_the_job_cannot_be_written_down_the_files_go(
-    folder: UploadFolder, tmp_path: Path
-) -> None:
+def test_when_the_job_cannot_be_written_down_the_files_go(folder: UploadFolder, tmp_path: Path):
     with pytest.raises(ValueError, match="no job"), folder.receive(WORLD, [Upload("a", b"x")]):
         raise ValueError("no job")
 
@@ -202,9 +198,7 @@ def test_sweep_keeps_wanted_and_incoming_batches(folder: UploadFolder, tmp_path:
     assert not list((tmp_path / "uploads" / WORLD).glob(".*"))
 
 
-def test_unfinished_upload_is_removed_with_its_document(
-    folder: UploadFolder, tmp_path: Path
-) -> None:
+def test_unfinished_upload_is_removed_with_its_document(folder: UploadFolder, tmp_path: Path):
     half = tmp_path / "uploads" / WORLD / "0123abcd"
     half.mkdir(parents=True)
     (half / "1").write_bytes(b"half of it")

@@ -1,7 +1,5 @@
 """Marks in place of queries: equal for equal queries, and of no use without the key."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor

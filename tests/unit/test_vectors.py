@@ -1,7 +1,5 @@
 """Validation of vectors."""
 
-from __future__ import annotations
-
 from array import array
 from math import inf, nan
 

@@ -1,7 +1,5 @@
 """What a watch hears, and that nothing depends on it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -181,9 +179,7 @@ def _unavailable() -> None:
 
 
 @pytest.mark.parametrize("part", ["request", "enter", "stage", "count", "exit"])
-def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
-    tmp_path: Path, part: str
-) -> None:
+def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(tmp_path: Path, part: str):
     plain = make_library(tmp_path)
     world = plain.world(a__md=TEXT)
     reader = world.reader("ann")

@@ -1,7 +1,5 @@
 """Whoever watches nothing pays for nothing: neither library is loaded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

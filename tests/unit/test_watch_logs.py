@@ -1,7 +1,5 @@
 """The log of a server: fixed names and numbers, for people or for machines."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Metrics: what results say of themselves, summed up; labels that cannot grow."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,9 +52,7 @@ def harbour(folder: Path, metrics: MetricsObserver) -> tuple[LibraryFixture, Wor
     return lib, lib.world(**TEXTS)
 
 
-def test_metrics_are_the_sums_of_the_reports_of_bundles(
-    tmp_path: Path, metrics: MetricsObserver
-) -> None:
+def test_metrics_are_the_sums_of_the_reports_of_bundles(tmp_path: Path, metrics: MetricsObserver):
     lib, world = harbour(tmp_path, metrics)
     put_old_point_back(lib, world, chunk_of(lib, 1), "harbour harbour of long ago")
 
@@ -114,9 +110,7 @@ def test_cached_query_is_counted_as_cached(tmp_path: Path, metrics: MetricsObser
     assert number(found, "query_cache_total", request="search", outcome="hit") == 2
 
 
-def test_errors_are_counted_by_code_and_bugs_separately(
-    tmp_path: Path, metrics: MetricsObserver
-) -> None:
+def test_errors_are_counted_by_code_and_bugs_separately(tmp_path: Path, metrics: MetricsObserver):
     lib, world = harbour(tmp_path, metrics)
     with raises_code("blank_query"):
         world.search(" ")

@@ -1,7 +1,5 @@
 """A watched folder: changes, renames and deletions become jobs, and no error ends the watch."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -133,9 +131,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(make_library(tmp_path, clock=clock, watcher=watcher), watcher)
 
 
-def test_watching_without_its_package_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watching_without_its_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     (tmp_path / "files").mkdir()
     with truespan.open(tmp_path / "library", create=True) as library:

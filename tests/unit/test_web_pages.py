@@ -1,7 +1,5 @@
 """Fetching pages: only from allowed hosts and addresses, obeying robots.txt, within limits."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import socket
@@ -183,9 +181,7 @@ def test_redirect_from_https_to_http_is_refused(
 
 
 @proves("pages.limits")
-def test_compressed_page_is_unpacked_only_to_the_limit(
-    server: WebServer, clock: TickingClock
-) -> None:
+def test_compressed_page_is_unpacked_only_to_the_limit(server: WebServer, clock: TickingClock):
     server.pages["/bomb"] = page(gzip.compress(bytes(LIMIT * 64)), Content_Encoding="gzip")
     tracemalloc.start()
     try:
@@ -272,9 +268,7 @@ def test_unchanged_page_is_not_sent_again_and_gone_ones_are_missing(
 
 
 @proves("pages.robots")
-def test_robots_are_asked_once_obeyed_and_waited_for(
-    server: WebServer, clock: TickingClock
-) -> None:
+def test_robots_are_asked_once_obeyed_and_waited_for(server: WebServer, clock: TickingClock):
     server.pages |= {
         "/robots.txt": page("User-agent: truespan\nDisallow: /private\nCrawl-delay: 9999"),
         "/a": page("a"),

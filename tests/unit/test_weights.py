@@ -1,7 +1,5 @@
 """The proposed weight of words in hybrid search: means, significance and words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Counted words: when they are counted, what makes them be counted anew, and when they go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -46,9 +44,7 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
 
 
 @proves("store.words-counted")
-def test_what_is_counted_with_chunks_is_what_is_counted_later(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_what_is_counted_with_chunks_is_what_is_counted_later(lib: LibraryFixture, world: World):
     texts = {"en": story(3), "de": "Die Häuser am großen Hafen, 5 ½ Meilen.", "ja": "東京都の港。"}
     for language, text in texts.items():
         world.ingest(lib.write(f"{language}.txt", text), language=language)

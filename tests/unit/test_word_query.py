@@ -1,7 +1,5 @@
 """A query as words and phrases: repeated words, stop words by language, quotes of every kind."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Packed word counts of chunks: what is read of a row, and what is counted again."""
 
-from __future__ import annotations
-
 from array import array
 
 from tests.support.worlds import LibraryFixture

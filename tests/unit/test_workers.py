@@ -1,7 +1,5 @@
 """Jobs that workers do: ordered once, tried again, put back, refused and cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

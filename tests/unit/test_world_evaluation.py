@@ -1,7 +1,5 @@
 """Golden queries asked of a world: of which documents, for whom, and what is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -163,9 +161,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> Non
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
-def test_a_document_is_known_by_number_id_name_and_path(
-    lib: LibraryFixture, reference: str
-) -> None:
+def test_a_document_is_known_by_number_id_name_and_path(lib: LibraryFixture, reference: str):
     world = lib.world(lamp__txt=LAMP, keys__txt=KEYS)
     document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)

@@ -1,7 +1,5 @@
 """What is spelled like the id of a world: a UUID as Python writes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.rows import each_row

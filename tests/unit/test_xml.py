@@ -1,7 +1,5 @@
 """Hostile XML, and malformed pages."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest
