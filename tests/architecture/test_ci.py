@@ -28,9 +28,7 @@ def test_every_change_is_checked_for_format_rules_types_and_tests() -> None:
 
 
 def test_successive_commits_run_every_long_suite() -> None:
-    chosen = [choose_suite(turn) for turn in range(1000, 1000 + len(SUITES))]
-
-    assert set(chosen) == set(SUITES)
+    assert {choose_suite(turn) for turn in range(1000, 1000 + len(SUITES))} == set(SUITES)
     assert len({suite.command for suite in SUITES}) == len(SUITES)
     assert [suite for suite in SUITES if suite.minutes > MAX_MINUTES] == []
 

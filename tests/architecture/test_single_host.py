@@ -276,8 +276,7 @@ def test_backups_are_verified_and_the_oldest_are_removed(host: Host) -> None:
     assert newest.stat().st_mode & 0o077 == 0
     for keep in ("0", "-1", "all"):
         assert host.run("backup.sh", str(host.library), str(folder), keep).returncode == 2
-    failed = host.run("backup.sh", str(host.folder / "absent"), str(folder), "1")
-    assert failed.returncode != 0
+    assert host.run("backup.sh", str(host.folder / "absent"), str(folder), "1").returncode != 0
     assert sorted(path.name for path in folder.iterdir()) == kept
 
 
@@ -319,8 +318,7 @@ def test_an_upgrade_that_fails_leaves_program_and_library_as_they_were(host: Hos
 
     assert (failed.returncode, host.current) == (1, "1.0")
     assert "going back" in failed.stderr
-    damaged = Path(f"{host.library}.after-2.0") / "store.db"
-    assert damaged.read_text() == "damaged\n"
+    assert (Path(f"{host.library}.after-2.0") / "store.db").read_text() == "damaged\n"
     assert {**host.content(), **before} == host.content()
     for version in ("3.0", "absent"):
         refused = host.run("upgrade.sh", version)

@@ -112,8 +112,7 @@ def test_generations_and_modes_are_compared_and_answered(
     expect(visit.find("#right-generation")).to_have_value("2")
     expect(visit.find(".compare-head.right")).to_contain_text("generation 2")
     rows = compared(visit)
-    asked = [request.url for request in visit.requests if "generation=2" in request.url]
-    assert asked
+    assert [request.url for request in visit.requests if "generation=2" in request.url]
     # Smaller chunks are aligned by the sentences that they share.
     assert counted(visit, "both") + visit.find(".compare-row[data-kind=part]").count() > 0
 

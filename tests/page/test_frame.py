@@ -84,8 +84,7 @@ def test_phone_leaves_two_thirds_of_its_height_to_an_answer(
 
     box = visit.find("#talk").bounding_box()
     assert box
-    bars = PHONE["viewport"]["height"] - box["height"]
-    assert bars < 304
+    assert (PHONE["viewport"]["height"] - box["height"]) < 304
     # What the bar at the top has no room for is in the settings.
     visit.find("#open-settings").click()
     visit.find("#settings [data-press=open-keys]").click()

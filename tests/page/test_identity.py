@@ -103,8 +103,7 @@ def test_wrong_return_signs_nobody_in(
 
     expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
     assert urlsplit(visit.page.url).query == ""
-    sent = len(issuer.to(TOKEN))
-    assert sent == (1 if returned.get("code") else 0)
+    assert len(issuer.to(TOKEN)) == (1 if returned.get("code") else 0)
 
 
 @proves("identity.page-sign-in")

@@ -76,8 +76,7 @@ def test_slider_previews_saves_and_undoes(visit: Visit, harbour: Served) -> None
     expect(visit.find("#position-label")).to_contain_text("Sentence 4 of")
     expect(visit.find("#undo-position")).to_be_hidden()
     assert recorded(visit, harbour, "trying") == 4
-    puts = [one for one in visit.requests if one.method == "PUT"]
-    assert len(puts) == 3
+    assert len([one for one in visit.requests if one.method == "PUT"]) == 3
 
 
 def test_unread_text_is_removed_before_the_reply(visit: Visit) -> None:

@@ -58,8 +58,7 @@ def test_authority_for_audience_only_narrows() -> None:
 
 
 def test_authority_with_an_audience_can_only_read_and_follow() -> None:
-    legal = OWNER.for_audience(["group:legal"])
-    assert legal.verbs == {Verb.READ, Verb.FOLLOW}
+    assert OWNER.for_audience(["group:legal"]).verbs == {Verb.READ, Verb.FOLLOW}
     assert OWNER.within(
         Authority(UNLIMITED, frozenset({Verb.READ}), audience=frozenset())
     ).verbs == {Verb.READ}

@@ -52,9 +52,7 @@ def local_calibration() -> Calibration:
 def test_shipped_calibration_is_valid_for_decisions() -> None:
     found = local_calibration()
 
-    settings = DecisionSettings(**found.thresholds())
-
-    assert settings.threshold_low == found.threshold_low
+    assert DecisionSettings(**found.thresholds()).threshold_low == found.threshold_low
     assert found.calibrated_floor <= found.threshold_low < found.threshold_high
     assert found.unrelated_high <= found.calibrated_floor
 
@@ -176,6 +174,4 @@ def test_too_few_hits_give_notes_and_no_proposal() -> None:
 
 
 def test_unrelated_score_is_the_95th_percentile() -> None:
-    distribution = unrelated([number / 1000 for number in range(1001)])
-
-    assert distribution.quantile(0.95) == 0.95
+    assert unrelated([number / 1000 for number in range(1001)]).quantile(0.95) == 0.95

@@ -109,9 +109,7 @@ def test_the_vectors_that_come_out_are_those_of_the_texts() -> None:
 
 
 def test_text_equal_to_the_canary_is_accepted() -> None:
-    texts = [*batch_of(5), CANARY, CANARY.upper()]
-
-    assert proved(texts, 32)[5] == vector_of(CANARY)
+    assert proved([*batch_of(5), CANARY, CANARY.upper()], 32)[5] == vector_of(CANARY)
 
 
 def test_a_little_change_is_borne_and_a_larger_one_is_not() -> None:

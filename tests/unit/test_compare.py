@@ -98,8 +98,7 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
     assert (comparison.better, comparison.worse, comparison.same) == (1, 0, 1)
     assert comparison.changed_queries == ()
     assert gate(comparison).passed
-    still = compare(old, old)
-    assert still.newly_judged == ()
+    assert compare(old, old).newly_judged == ()
 
 
 @pytest.mark.parametrize(
@@ -175,9 +174,7 @@ def test_randomisation_of_few_differences_is_exact() -> None:
     ]
     extreme = [one for one in sums if abs(one) >= abs(sum(differences)) - 1e-9]
 
-    p = randomisation_test(differences, seed=1)
-
-    assert p == pytest.approx(len(extreme) / len(sums))
+    assert randomisation_test(differences, seed=1) == pytest.approx(len(extreme) / len(sums))
 
 
 def test_randomisation_test_approximates_the_exact_test() -> None:

@@ -127,9 +127,7 @@ def test_missing_names_the_rarest_words_without_a_text() -> None:
 
 def test_missing_names_no_stop_words_of_an_english_query() -> None:
     query, texts = "When should the lamp be lit?", ["Der Leuchtturm steht auf der Klippe."]
-    measured = rarity(query, texts, "de")
-
-    assert measured.missing(query, texts, 9) == ("lamp", "lit")
+    assert rarity(query, texts, "de").missing(query, texts, 9) == ("lamp", "lit")
 
 
 def test_missing_names_no_stop_words_in_a_language_of_the_texts() -> None:
@@ -185,13 +183,11 @@ def share_of(terms: list[str], rarity: dict[str, float], size: int = WINDOW) -> 
 
 
 def test_words_within_the_window_count_together() -> None:
-    near = ["ferry", *["x"] * (WINDOW - 2), "lamp"]
-    assert share_of(near, RARITY) == 1.0
+    assert share_of(["ferry", *["x"] * (WINDOW - 2), "lamp"], RARITY) == 1.0
 
 
 def test_words_farther_apart_count_alone() -> None:
-    far = ["lamp", *["x"] * (WINDOW - 1), "ferry"]
-    assert share_of(far, RARITY) == 0.75
+    assert share_of(["lamp", *["x"] * (WINDOW - 1), "ferry"], RARITY) == 0.75
 
 
 def test_repeated_word_counts_once() -> None:

@@ -153,8 +153,7 @@ def test_primary_answer_changes_only_the_used_model() -> None:
     before = decide(asked).to_json()
     after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
 
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"used_llm", "models"}
+    assert {name for name in before if before[name] != after[name]} == {"used_llm", "models"}
 
 
 def test_without_a_primary_model_the_passages_are_quoted() -> None:

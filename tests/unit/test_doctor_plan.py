@@ -117,9 +117,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
         number,
     )
 
-    treatment = lib.library.maintenance.apply_plan(plan)
-
-    assert treatment.skipped == [item]
+    assert lib.library.maintenance.apply_plan(plan).skipped == [item]
     tenant = item.subject.partition(" ")[2]
     assert lib.index.points[lib.scope(world).profile.id, tenant]
 
@@ -223,9 +221,7 @@ def test_sample_is_not_embedded_by_another_model(tmp_path: Path) -> None:
     lib.embedder.profile = other_profile(revision="9")
     asked = len(lib.embedder.documents)
 
-    plan = lib.library.doctor(embed_sample=10)
-
-    assert plan["world"].healthy
+    assert lib.library.doctor(embed_sample=10)["world"].healthy
     assert len(lib.embedder.documents) == asked
     assert world.name == "world"
 
@@ -286,9 +282,7 @@ def test_partial_authority_reports_no_unclaimed_points(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path, "unknown world")
     narrow = Authority(frozenset([lib.scope(world).world]), frozenset(Verb))
 
-    plan = Doctor(lib.library._components, narrow).examine()
-
-    assert plan.leftovers == []
+    assert Doctor(lib.library._components, narrow).examine().leftovers == []
     assert Doctor(lib.library._components, OWNER).examine().leftovers != []
 
 

@@ -194,9 +194,7 @@ def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
 )
 def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
     secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>", kind="character")
-    body = p(r("a") + r("x", properties) + r("b"))
-
-    assert texts(body, styles=secret) == [shown]
+    assert texts(p(r("a") + r("x", properties) + r("b")), styles=secret) == [shown]
 
 
 def test_a_paragraph_of_a_hidden_style_is_left_out() -> None:

@@ -154,11 +154,7 @@ def test_temporary_failure_is_retried_with_growing_pauses() -> None:
         if failures:
             raise failures.pop(0)
 
-    embedder = WordEmbedder(before=fail)
-
-    found = embed(embedder, ["one"], clock)
-
-    assert len(found) == 1
+    assert len(embed(WordEmbedder(before=fail), ["one"], clock)) == 1
     assert len(clock.slept) == 2
     assert clock.slept[1] == 7.0
     assert 0 < clock.slept[0] <= 1.0

@@ -246,8 +246,7 @@ def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     assert decided(*weak, strong).mode == "fallback"
     assert decided(*weak[1:], strong).mode == "rag"
     # Figures, which a model never gets, do not count among the ten.
-    figure = replace(weak[0], kind=ChunkKind.FIGURE)
-    assert decided(figure, *weak[1:], strong).mode == "rag"
+    assert decided(replace(weak[0], kind=ChunkKind.FIGURE), *weak[1:], strong).mode == "rag"
 
 
 def test_decide_gives_the_model_the_passage_that_decides() -> None:

@@ -35,9 +35,7 @@ def test_propose_evidence_names_a_clearly_better_threshold() -> None:
 
 
 def test_propose_evidence_raises_the_threshold_for_absent_queries() -> None:
-    found = propose([0.6] * 25, [0.49] * 20 + [None] * 5)
-
-    assert found.proposed == 0.5
+    assert propose([0.6] * 25, [0.49] * 20 + [None] * 5).proposed == 0.5
     assert propose([0.6] * 25, [0.3] * 25).message.startswith("Keep 0.46: no other threshold is")
 
 

@@ -117,9 +117,7 @@ def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: b
     ],
 )
 def test_a_reply_is_one_line_or_none(reply: str, wanted: str | None) -> None:
-    found = ask_for_rewrite(Scripted(reply), MESSAGES)
-
-    assert found == wanted
+    assert ask_for_rewrite(Scripted(reply), MESSAGES) == wanted
 
 
 def test_a_reply_without_end_is_cut_off() -> None:

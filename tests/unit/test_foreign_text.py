@@ -60,11 +60,7 @@ def test_notice_names_no_model_that_does_not_know_the_language(library: Library)
 
 
 def test_declared_region_counts_as_its_language(library: Library) -> None:
-    world = library.create_world("notes")
-
-    report = world.add_texts([ENGLISH], language="en-GB")
-
-    assert report.warnings == []
+    assert library.create_world("notes").add_texts([ENGLISH], language="en-GB").warnings == []
 
 
 def test_multilingual_world_gives_the_notice_for_others_only(library: Library) -> None:

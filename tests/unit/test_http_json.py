@@ -219,9 +219,7 @@ def test_address_is_checked_at_every_connection(
     # Whoever did connect to this address would find the server.
     resolve_to(monkeypatch, ("0.0.0.0", server.port))
 
-    error = refused(client, ProviderRefused)
-
-    assert "addresses that are refused" in error.message
+    assert "addresses that are refused" in refused(client, ProviderRefused).message
     assert len(server.asked) == 1
 
 
@@ -431,9 +429,7 @@ def test_permanent_failure_quotes_the_server(server: Echo) -> None:
 def test_slow_reply_ends_at_the_deadline(server: Echo, head: bytes) -> None:
     server.fault = lambda asked: Raw(drops(head))
 
-    error = refused(client_of(server, clock=TickingClock()), TimedOut)
-
-    assert "in time" in error.message
+    assert "in time" in refused(client_of(server, clock=TickingClock()), TimedOut).message
 
 
 def test_silent_server_times_out(server: Echo) -> None:
@@ -584,9 +580,7 @@ def test_connection_with_trusted_certificate_is_kept(
 
 
 def test_untrusted_certificate_is_refused(encrypted: Echo) -> None:
-    error = refused(client_of(encrypted), ProviderRefused)
-
-    assert "certificate" in error.message
+    assert "certificate" in refused(client_of(encrypted), ProviderRefused).message
     assert encrypted.asked == []
 
 

@@ -196,9 +196,7 @@ def test_denied_key_is_not_used_again(status: int) -> None:
 def test_denial_of_every_key_is_an_error_without_a_request() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
 
-    errors = [type(ring.error(server)) for _ in range(2)]
-
-    assert errors == [ProviderRefused, ProviderRefused]
+    assert [type(ring.error(server)) for _ in range(2)] == [ProviderRefused, ProviderRefused]
     assert server.came == ["a", "b"]
 
 

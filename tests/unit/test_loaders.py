@@ -53,9 +53,7 @@ def test_a_broken_byte_does_not_turn_unicode_into_gibberish():
 
 
 def test_misread_windows_1252_quotes_are_restored():
-    damaged = "\x93It\x92s true,\x94 he said\x85"
-
-    assert text_of(damaged.encode()) == "“It’s true,” he said…"
+    assert text_of("\x93It\x92s true,\x94 he said\x85".encode()) == "“It’s true,” he said…"
 
 
 def test_a_next_line_character_alone_is_a_line_end():

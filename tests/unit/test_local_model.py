@@ -61,9 +61,7 @@ def test_revision_is_made_of_the_digests_of_both_files() -> None:
 
 
 def test_folder_of_the_settings_replaces_the_bundled_model(tmp_path: Path) -> None:
-    folder = put(tmp_path / "mine", network=b"mine")
-
-    assert LocalModel(folder).read(NETWORK_FILE) == b"mine"
+    assert LocalModel(put(tmp_path / "mine", network=b"mine")).read(NETWORK_FILE) == b"mine"
 
 
 def test_folder_without_the_files_is_refused_not_replaced(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ def test_folder_matches_no_file(tmp_path: Path) -> None:
     "name", ["[ab].txt", "what?.txt", "**.txt", "a\nb.txt", "．．／x.txt", " .txt"]
 )
 def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, name: str) -> None:
-    folder = Folder(tmp_path, "a.txt", "whatx.txt", name)
-
-    assert folder.names(name) == [name]
+    assert Folder(tmp_path, "a.txt", "whatx.txt", name).names(name) == [name]
 
 
 def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:

@@ -55,8 +55,7 @@ def test_code_is_kept_as_it_is():
 def test_tables_become_rows():
     blocks = load_markdown("| name | *age* |\n|---|---|\n| Ada | 36 |\n| Bob | |").blocks
 
-    text = "name | age\nAda | 36\nBob | "
-    assert blocks == (Block(BlockKind.TABLE, text, header_rows=1),)
+    assert blocks == (Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | ", header_rows=1),)
 
 
 def test_quotes_keep_their_text_and_make_no_chapters():

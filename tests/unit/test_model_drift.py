@@ -180,9 +180,7 @@ def test_unconfirmed_query_is_used_after_a_confirmation(tmp_path: Path) -> None:
     queries, probes = len(embedder.queries), len(embedder.documents)
 
     second = in_new_process(lib, embedder, clock)
-    again = [second.search(query).passages for query in ("harbour", "water", "light")]
-
-    assert again == found
+    assert [second.search(query).passages for query in ("harbour", "water", "light")] == found
     assert len(embedder.queries) == queries
     assert len(embedder.documents) == probes + 1
     assert unconfirmed(lib) == 0

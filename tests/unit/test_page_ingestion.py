@@ -75,8 +75,7 @@ def test_unchanged_page_is_not_sent_again(world: World, server: WebServer) -> No
     assert (document.title, document.tags) == ("Guide", ("web",))
     assert (document.source_url, document.path) == (server.url("/guide"), server.url("/old"))
     assert "Menu" not in world.documents.text(document.number)
-    found = world.search("harbour", top_k=1).passages[0]
-    assert found.source_url == server.url("/guide")
+    assert world.search("harbour", top_k=1).passages[0].source_url == server.url("/guide")
 
     assert world.ingest(server.url("/old")).unchanged == 1
     assert server.requests[-1][1]["if-none-match"] == '"1"'

@@ -41,9 +41,7 @@ def test_pdf_lines_of_a_paragraph_are_joined():
 
 
 def test_a_gap_begins_a_paragraph():
-    words = [*column(FULL), *column(FULL, top=650)]
-
-    assert texts(Page(words)) == [" ".join(FULL)] * 2
+    assert texts(Page([*column(FULL), *column(FULL, top=650)])) == [" ".join(FULL)] * 2
 
 
 def test_an_indent_after_a_full_stop_begins_a_paragraph():
@@ -102,9 +100,7 @@ def test_pdf_two_columns_are_read_in_order(across: bool):
 
 def test_a_heading_across_both_columns_is_read_before_them():
     title = Words(150, 750, "A title that stands across both of the columns")
-    words = [*in_columns(across=True), title]
-
-    assert " ".join(texts(Page(words))).startswith(title.text)
+    assert " ".join(texts(Page([*in_columns(across=True), title]))).startswith(title.text)
 
 
 def test_rows_of_a_table_stay_rows():
@@ -520,9 +516,7 @@ def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: str):
 
 
 def test_a_locked_file_opens_if_the_password_is_empty():
-    found = load("a.pdf", make_pdf([Page(column(FULL))], password=""))
-
-    assert found.blocks
+    assert load("a.pdf", make_pdf([Page(column(FULL))], password="")).blocks
 
 
 def test_pages_without_text_are_told():

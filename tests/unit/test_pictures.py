@@ -75,15 +75,11 @@ def test_rotated_page_is_marked_where_it_is_drawn():
 
 def test_ligatures_accents_and_hyphens_do_not_matter():
     data = file_of("The of\x01cers came in the eve-", "ning.")
-    found = drawn(data, "The officers came in the evening.")
-
-    assert len(found.boxes[0]) == 2
+    assert len(drawn(data, "The officers came in the evening.").boxes[0]) == 2
 
 
 def test_running_heads_between_sentences_are_skipped():
-    data = file_of("THE GLASS FERRY 12", *LINES)
-
-    assert all(drawn(data, *SENTENCES).boxes)
+    assert all(drawn(file_of("THE GLASS FERRY 12", *LINES), *SENTENCES).boxes)
 
 
 def test_missing_sentence_has_no_boxes():

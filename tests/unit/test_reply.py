@@ -184,9 +184,7 @@ def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
 def test_unusable_reply_ends_the_request() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
 
-    reply = Reply(iter(source))
-
-    assert reply.outcome == "no_context"
+    assert Reply(iter(source)).outcome == "no_context"
     assert (source.fetched, source.closed) == (2, True)
 
 

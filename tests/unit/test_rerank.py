@@ -241,8 +241,7 @@ def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
     assert require_candidates(packed, ranked, 6).last is None
     assert require_candidates(packed, ranked, 4).last == ranked[3].score
     assert require_candidates(packed, ranked, 1).last == ranked[1].score
-    lacking = Packer(k=9, budget=100).pack(ranked)
-    assert require_candidates(lacking, ranked, 2).missing == 5
+    assert require_candidates(Packer(k=9, budget=100).pack(ranked), ranked, 2).missing == 5
 
 
 def attempt_in_no_world() -> Attempt:
@@ -263,8 +262,7 @@ def test_packing_follows_the_reranked_order() -> None:
     assert packed.last == ranked[2].score
     assert attempt.rerank is not None
     assert attempt.rerank.moved == 2
-    plain = pack_reranked(attempt, None, ranked, *limits)
-    assert plain == Packer(k=2, budget=10).pack(ranked)
+    assert pack_reranked(attempt, None, ranked, *limits) == Packer(k=2, budget=10).pack(ranked)
     # Chunks that were only fetched because others had to be skipped are out of reach.
     few = stage_of(Scripted(lambda texts: [0.0] * len(texts)), candidates=1)
     assert pack_reranked(attempt, few, ranked, *limits).seen <= 3

@@ -52,9 +52,7 @@ def test_reader_sees_chunks_of_its_revision_up_to_position():
 
 
 def test_without_a_reader_the_revision_and_the_position_do_not_matter():
-    later = replace(FOUND, document=replace(BOOK, revision=4))
-
-    assert shown(later, new_scope()) == [TEXT]
+    assert shown(replace(FOUND, document=replace(BOOK, revision=4)), new_scope()) == [TEXT]
 
 
 @proves("reading.non-interference")

@@ -148,8 +148,7 @@ def test_damage_and_harm_end_in_text_or_a_refusal() -> None:
     ):
         with raises_code(refusal):
             load("a.rtf", data)
-    many = r"{\footnote x" * 3000 + "}" * 3000
-    assert load("a.rtf", rtf(many + r"y\par")).blocks
+    assert load("a.rtf", rtf((r"{\footnote x" * 3000 + "}" * 3000) + r"y\par")).blocks
     assert texts("}}}after\\par") == ["after"]
     chance = random.Random(7)
     whole = rtf(r"a{\b \u8364?}\par\trowd\intbl b\cell\row{\footnote n}\pard\s1 c\par")

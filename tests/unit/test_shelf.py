@@ -41,9 +41,7 @@ def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
 
 
 def test_a_request_that_every_document_suits_is_not_narrowed():
-    shelf = DocumentCatalog([entry(1), entry(2, "en-GB")])
-
-    assert chosen(shelf) is None
+    assert chosen(DocumentCatalog([entry(1), entry(2, "en-GB")])) is None
     assert chosen(DocumentCatalog([])) is None
 
 
@@ -86,8 +84,7 @@ def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
         sum(document.pending for document in chosen),
     )
     assert shelf.count_chunks(UNLIMITED) == (9, 9)
-    most = DocumentSubset.of(frozenset({1, 3}), shelf.numbers)
-    assert shelf.count_chunks(most) == (4, 7)
+    assert shelf.count_chunks(DocumentSubset.of(frozenset({1, 3}), shelf.numbers)) == (4, 7)
 
 
 LABELS = st.tuples(

@@ -97,8 +97,7 @@ def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
 
     every = [bytes([code]).decode("cp1252", errors="ignore") for code in range(256)]
     texts = [f"{one}{two}a{one} b{two}" for one in every for two in every]
-    wrong = [text for text in texts if split_words(text) != _split_any(text)]
-    assert wrong == []
+    assert [text for text in texts if split_words(text) != _split_any(text)] == []
     assert fold_bytes("“Déjà” – vu…") is not None
     assert split_words("Straße ½ ŁÓDŹ") == ["strasse", "1", "2", "łódź"]
 
@@ -144,8 +143,7 @@ def test_stemmers_are_all_that_snowball_has() -> None:
 
 
 def test_every_language_of_the_multilingual_model_has_stop_words() -> None:
-    without = [code for code in MULTILINGUAL_LANGUAGES if stemmer_of(code) not in STOP_WORDS]
-    assert without == []
+    assert [code for code in MULTILINGUAL_LANGUAGES if stemmer_of(code) not in STOP_WORDS] == []
 
 
 def test_terms_that_would_come_out_otherwise_have_another_recipe() -> None:

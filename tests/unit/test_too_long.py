@@ -57,9 +57,7 @@ def test_mean_of_parts_is_weighted_and_normalised() -> None:
     one = Vector(array("f", [3.0, 0.0]).tobytes())
     other = Vector(array("f", [0.0, 0.5]).tobytes())
 
-    found = array("f", weighted_mean([one, other], [3, 4]))
-
-    assert list(found) == pytest.approx([0.6, 0.8])
+    assert list(array("f", weighted_mean([one, other], [3, 4]))) == pytest.approx([0.6, 0.8])
 
 
 def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:

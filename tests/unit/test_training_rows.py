@@ -74,8 +74,7 @@ def test_make_rows_repeats_for_the_same_seed(data: Path) -> None:
 
 
 def test_read_written_leaves_out_other_splits(data: Path) -> None:
-    stretches = read_stretches(data / "stretches.jsonl")
-    assert len(list(read_written(data, stretches))) == 3
+    assert len(list(read_written(data, read_stretches(data / "stretches.jsonl")))) == 3
     assert list(read_written(data, {})) == []
 
 

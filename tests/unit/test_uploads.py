@@ -112,9 +112,7 @@ def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
 def test_only_the_owner_can_read_them(folder: UploadFolder, tmp_path: Path) -> None:
     received(folder, Upload("a.txt", b"secret"))
 
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in left(tmp_path)}
-
-    assert modes == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in left(tmp_path)} == {0o600}
 
 
 def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
@@ -203,9 +201,7 @@ def test_unfinished_upload_is_removed_with_its_document(folder: UploadFolder, tm
     half.mkdir(parents=True)
     (half / "1").write_bytes(b"half of it")
 
-    removed = folder.remove(WORLD, "whatever", lambda _: True)
-
-    assert removed == (1, 10)
+    assert folder.remove(WORLD, "whatever", lambda _: True) == (1, 10)
     assert left(tmp_path) == []
 
 
@@ -218,9 +214,7 @@ def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Pa
     busy = received(folder, Upload("a.txt", b"at work"))
     path = folder.find(WORLD, batch, DocumentOptions()).sources[0].path
 
-    removed = folder.remove(WORLD, path, kept_by(busy))
-
-    assert removed == (1, 5)
+    assert folder.remove(WORLD, path, kept_by(busy)) == (1, 5)
     assert contents(folder, batch) == {"b.txt": b"staying"}
     assert contents(folder, busy) == {"a.txt": b"at work"}
     assert not any(b"going" in path.read_bytes() for path in left(tmp_path))

@@ -55,8 +55,7 @@ def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
 
     harbour(tmp_path, recorder).search("harbour", mode="hybrid")
 
-    stages = recorder.last(Request.SEARCH).stages
-    assert stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
+    assert recorder.last(Request.SEARCH).stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
 
 
 @pytest.mark.contract

@@ -57,8 +57,7 @@ def test_propose_weight_keeps_the_weight_among_equal_ones() -> None:
 
     assert (report.proposed, report.best, report.p) == (None, 0.5, None)
     assert report.message == "Keep 0.5: no other weight is better (nDCG@10 1.000, 30 queries)."
-    closest = proposed({0.2: [2] * 30, 0.3: [1] * 30, 0.4: [1] * 30}, in_force=0.2)
-    assert closest.proposed == 0.3
+    assert proposed({0.2: [2] * 30, 0.3: [1] * 30, 0.4: [1] * 30}, in_force=0.2).proposed == 0.3
 
 
 def test_propose_weight_needs_enough_queries_that_did_not_fail() -> None:

@@ -155,8 +155,7 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture
     assert score(lib, world, "otter weasel") == 0.0
     assert "weasel" not in terms(lib)
 
-    chunk = lib.store.chunk_ids(scope, RevisionRef(1, 1))[0]
-    assert lib.store.rebuild_chunk(scope, chunk)
+    assert lib.store.rebuild_chunk(scope, lib.store.chunk_ids(scope, RevisionRef(1, 1))[0])
 
     assert score(lib, world, "otter") > 0
 

@@ -138,8 +138,7 @@ def test_phrases_are_what_stands_in_double_quotes_of_any_kind() -> None:
         '"" "..." " "': (),
         "the keeper's 'lamp' and ‘key’": (),
     }
-    found = {query: find_phrases(query) for query in expected}
-    assert found == expected
+    assert {query: find_phrases(query) for query in expected} == expected
 
 
 def test_a_phrase_has_whole_stems_where_terms_are_cut() -> None:
