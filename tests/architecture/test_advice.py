@@ -32,7 +32,6 @@ def test_every_command_that_a_message_names_exists_with_its_options() -> None:
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
     known = getattr(make_commands(), "commands", {})
-
     assert [quoted for quoted in sorted(advised()) if not exists(known, *quoted)] == []
 
 

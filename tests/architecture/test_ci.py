@@ -76,7 +76,6 @@ def test_failing_suite_fails(target: str, fails: bool) -> None:
 
 def test_suite_without_its_program_is_skipped_aloud(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_suite(Suite("no-such-target", 1, ("no-such-program",)), 0) == 0
-
     assert "SKIPPED, NOT TESTED: make no-such-target needs no-such-program" in (
         capsys.readouterr().out
     )
@@ -85,7 +84,6 @@ def test_suite_without_its_program_is_skipped_aloud(capsys: pytest.CaptureFixtur
 def test_the_workflow_runs_the_same_checks_on_the_oldest_and_newest_python() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
     checks = workflow["jobs"]["checks"]
-
     assert ".ci/run" in [step.get("run") for step in checks["steps"]]
     assert checks["strategy"]["matrix"]["python"] == ["3.11", "3.13"]
     assert workflow["permissions"] == {"contents": "read"}
@@ -104,7 +102,6 @@ def test_the_hooks_run_the_commands_of_the_makefile() -> None:
 
 def test_the_documentation_site_is_built_from_a_lock_without_hosts() -> None:
     lock = (ROOT / "lock/docs.txt").read_text("utf-8")
-
     assert "zensical==" in lock
     assert "://" not in lock
     assert "site/" in (ROOT / ".gitignore").read_text("utf-8").splitlines()

@@ -87,7 +87,6 @@ def environment(name: str) -> dict[str, str]:
 @each(SERVICES)
 def test_every_service_is_of_one_version(name: str) -> None:
     image, _, tag = SERVICES[name]["image"].rpartition(":")
-
     assert image
     assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?(-[a-z]+)?", tag)
 
@@ -416,7 +415,6 @@ def ignored() -> list[str]:
 
 def test_the_image_bears_the_version_of_the_package() -> None:
     labels = " ".join(line for line in dockerfile() if line.startswith("LABEL "))
-
     assert f"ARG VERSION={VERSION}" in dockerfile()
     assert {one["image"] for one in OURS.values()} == {f"truespan:{VERSION}"}
     for name in ("title", "description", "version", "licenses"):

@@ -111,7 +111,6 @@ def test_demo_fits_the_screen_and_its_last_question_is_answered_at_the_end(
 
 def test_demo_says_what_it_does_before_it_imports_anything() -> None:
     [_, future, first, *_] = ast.parse((ROOT / "examples" / "demo.py").read_text("utf-8")).body
-
     assert isinstance(future, ast.ImportFrom)
     assert future.module == "__future__"
     assert ast.unparse(first).startswith("print('Truespan demo:")
@@ -181,9 +180,7 @@ def wrong_values_for(name: str) -> list[str]:
 def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
     source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
     read = set(re.findall(r'"((?:(?:TRUESPAN|XDG)_[A-Z_]+|[A-Z]+_API_)[A-Z]+)"', source))
-
     others = table_rows(sections_of(DOCS / "settings.md")["Other variables"])
-
     assert {row[0] for row in others} == read
 
 
@@ -234,9 +231,7 @@ def test_json_that_a_page_shows_is_valid(page: Path) -> None:
 
 def test_the_command_line_page_lists_every_exit_code() -> None:
     codes = {0, EXIT_PARTIAL, EXIT_UNHEALTHY} | {status.exit_code for status in STATUS.values()}
-
     rows = table_rows(sections_of(DOCS / "command-line.md")["Exit codes"])
-
     assert [int(row[0]) for row in rows] == sorted(codes)
 
 
@@ -265,7 +260,6 @@ def test_records_page_lists_every_member(kind: Any) -> None:
 
 def test_http_page_lists_every_member_of_a_token_record() -> None:
     rows = table_rows(sections_of(DOCS / "http.md")["TokenRecord"])
-
     assert [row[0] for row in rows] == [entry.name for entry in fields(TokenRecord)]
 
 
@@ -284,7 +278,6 @@ def test_http_page_lists_every_member_of_a_token_record() -> None:
 )
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
     rows = table_rows(sections_of(DOCS / page)[heading])
-
     assert sorted(row[0] for row in rows) == sorted(kind.value for kind in kinds)
 
 
@@ -317,7 +310,6 @@ def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
 
 def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:
     rows = table_rows(sections_of(DOCS / "ingesting.md")["The three strategies"])
-
     assert [(name, size, overlap) for name, _, size, overlap, _ in rows] == [
         (profile.name, str(profile.size), str(profile.overlap))
         for profile in STANDARD_CHUNKING.values()
@@ -326,22 +318,18 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
 
 def test_answers_page_says_how_a_question_is_completed() -> None:
     sections = sections_of(DOCS / "answers.md")
-
     rows = table_rows(sections["How a question is completed"])
     assert [row[0] for row in rows] == [*RewrittenBy]
 
 
 def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
     rows = table_rows(sections_of(DOCS / "ingesting.md")["Custom profiles"])
-
     assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
 
 def test_formats_page_lists_every_format_with_its_endings() -> None:
     rows = table_rows(sections_of(DOCS / "formats.md")["Formats"])
-
     listed = {ending: row[0] for row in rows for ending in re.findall(r"\.\w+", row[1])}
-
     assert listed == {ending: each.name for ending, each in formats_by_ending().items()}
     assert sorted(row[0] for row in rows) == sorted(each.name for each in all_formats())
 
@@ -379,24 +367,19 @@ def test_formats_page_states_the_limits_in_force() -> None:
 def test_formats_page_explains_the_summary_records() -> None:
     source = inspect.getsource(draft)
     records = re.findall(r"DOCX_\w+_SUMMARY .*?\n +\)", source, re.DOTALL)
-
     rows = table_rows(sections_of(DOCS / "formats.md")["Summary records"])
-
     assert len(records) == 2
     assert [row[0] for row in rows] == re.findall(r"(\w+)=\{", "".join(records))
 
 
 def test_ingesting_page_lists_all_derived_metadata() -> None:
     nothing = Derivable("", None, "en", False, None, Properties(), "", (), 0)
-
     rows = table_rows(sections_of(DOCS / "ingesting.md")["Metadata"])
-
     assert sorted(row[0] for row in rows) == sorted(json.loads(derive_metadata(nothing)))
 
 
 def test_metadata_page_lists_every_field_of_a_manifest_line() -> None:
     rows = table_rows(sections_of(DOCS / "metadata.md")["Lines"])
-
     assert sorted(row[0] for row in rows) == sorted(MANIFEST_FIELDS)
 
 
@@ -422,17 +405,14 @@ def leads_somewhere(page: Path, target: str) -> bool:
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
-
     assert [target for target in inner if not leads_somewhere(page, target)] == []
 
 
 def test_index_links_to_every_page_and_readme_to_index() -> None:
     from_index = set(re.findall(r"\]\(([\w-]+\.md)\)", prose_of(DOCS / "index.md")))
     from_readme = re.findall(r"\]\(([\w/-]+\.md)\)", prose_of(README))
-
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= from_index
     linked = {"docs/index.md", CHANGELOG.name, SECURITY.name, CONTRIBUTING.name}
-
     assert linked <= set(from_readme)
 
 
@@ -452,14 +432,12 @@ def test_contributing_names_only_files_that_exist() -> None:
 def test_the_site_navigation_lists_every_page_once() -> None:
     site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
     listed = re.findall(r"[\w-]+\.md", json.dumps(site["nav"]))
-
     assert sorted(listed) == sorted(page.name for page in PAGES[1:])
 
 
 @each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
 def test_every_page_has_one_title(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-
     assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
     assert text.startswith("# ")
 
@@ -478,7 +456,6 @@ def test_readme_opens_with_sentence_install_and_ten_lines() -> None:
 @each_row("page", [*PAGES])
 def test_no_page_counts_promises_by_hand(page: Path) -> None:
     counted = r"\b\d+ (?:of \d+ )?(?:promises|statements|proved|open)\b|\bpromises: \d+"
-
     assert re.findall(counted, prose_of(page)) == []
 
 
@@ -495,5 +472,4 @@ def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> No
 
 def test_the_newest_change_is_this_version_with_its_date() -> None:
     newest = next(heading for heading in sections_of(CHANGELOG) if heading[0].isdigit())
-
     assert re.fullmatch(re.escape(truespan.__version__) + r" - \d{4}-\d\d-\d\d", newest)

@@ -17,7 +17,6 @@ PAGE = DOCS / "http.md"
 
 def test_every_header_that_counts_is_listed() -> None:
     listed = {row[0] for row in table_rows(sections_of(PAGE)["Headers"])}
-
     assert {name.removeprefix("Maybe-") for name in HEADERS} <= listed
     # The last one is there if requests are logged.
     sent = {"Authorization", "Idempotency-Key", "X-Truespan-Audience", "X-Request-Id"}
@@ -54,7 +53,6 @@ def test_the_limits_are_those_that_hold() -> None:
 
 def test_numbers_in_the_text_are_those_that_hold() -> None:
     text = " ".join(prose_of(PAGE).split())
-
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
     assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
@@ -62,7 +60,6 @@ def test_numbers_in_the_text_are_those_that_hold() -> None:
 
 def test_every_setting_of_the_server_is_named() -> None:
     named = [entry.name for entry in fields(Settings) if entry.name.startswith("http_")]
-
     assert [name for name in named if f"`{name}`" not in prose_of(PAGE)] == []
 
 

@@ -17,7 +17,6 @@ from truespan.settings.tables import embedding_fields
 @pytest.mark.parametrize("part", PARTS)
 def test_generated_part_of_a_page_is_current(part: str) -> None:
     page, text = fill(part)
-
     assert page.read_text("utf-8") == text, "run 'make reference'"
 
 
@@ -45,7 +44,6 @@ def test_the_package_has_every_name_that_it_lists() -> None:
 
 def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
     rows = table_rows(sections_of(DOCS / "settings.md")["Additional embedding models"])
-
     assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
         provider: set(embedding_fields(provider)) for provider in choices("embedding_provider")
     }
@@ -53,12 +51,10 @@ def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None
 
 def test_the_deletion_page_lists_every_field_of_the_receipt() -> None:
     rows = table_rows(sections_of(DOCS / "maintenance.md")["The receipt"])
-
     listed = [name for row in rows for name in re.findall(r"\w+", row[0])]
     assert listed == [entry.name for entry in fields(Receipt)]
 
 
 def test_provider_page_lists_choices_for_long_texts() -> None:
     rows = table_rows(sections_of(DOCS / "providers.md")["Long texts"])
-
     assert [row[0] for row in rows] == [choice.value for choice in OnTokenLimit]

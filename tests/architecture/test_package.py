@@ -120,7 +120,6 @@ def test_version_is_written_in_one_place() -> None:
 def test_extras_that_pages_and_errors_name_are_in_the_wheel(metadata: Message) -> None:
     texts = [*PAGES, *SOURCE.rglob("*.py")]
     named = {extra for file in texts for extra in EXTRA.findall(file.read_text("utf-8"))}
-
     assert named == set(metadata.get_all("Provides-Extra") or ())
 
 

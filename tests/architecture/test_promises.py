@@ -38,26 +38,22 @@ def claims(request: pytest.FixtureRequest) -> Claims:
 
 def test_promises_are_in_the_order_of_their_numbers():
     numbers = [promise.number for promise in promises.load()]
-
     assert numbers[:220] == list(range(1, 221))
     assert numbers == sorted(set(numbers))
 
 
 def test_no_two_promises_share_an_id():
     ids = [promise.id for promise in promises.load()]
-
     assert len(set(ids)) == len(ids)
 
 
 def test_each_id_is_an_area_and_a_short_name():
     shape = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
-
     assert [promise.id for promise in promises.load() if not shape.fullmatch(promise.id)] == []
 
 
 def test_every_promise_is_proved(claims: Claims):
     proofs = promises.proofs_of(promises.load(), claims)
-
     assert [id for id, nodes in proofs.items() if not nodes] == []
 
 
@@ -65,7 +61,6 @@ def test_every_scenario_names_the_promises_it_proves(claims: Claims):
     silent = [
         node for node, ids in claims.items() if node.startswith("tests/scenario/") and not ids
     ]
-
     assert not silent, "give each scenario a @proves(...) mark: " + ", ".join(silent)
 
 

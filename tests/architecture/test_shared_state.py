@@ -215,7 +215,6 @@ def long_lived_in(module: types.ModuleType) -> Iterator[str]:
 @proves("threads.shared-state")
 def test_every_object_of_a_module_is_constant_or_marked() -> None:
     found = {name for module in modules() for name in long_lived_in(module)}
-
     listed = marked(classes=False)
     assert sorted(found - listed) == [], "new shared objects: mark them as CONTRIBUTING.md says"
     assert sorted(listed - found) == [], "objects that are gone or constant"
@@ -293,7 +292,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
 def test_every_class_that_threads_share_is_constant_or_marked(served: tuple[object, ...]) -> None:
     kinds = {kind for kind in held_by(*served) if not issubclass(kind, Enum)}
     found = {kind.__name__ for kind in kinds if changing_methods(kind)}
-
     listed = marked(classes=True)
     assert sorted(found - listed) == [], "new shared classes: mark them as CONTRIBUTING.md says"
     assert sorted(listed - found) == sorted(NEED_SERVER), "classes that are gone or never change"

@@ -53,7 +53,6 @@ def test_every_command_line_of_the_units_and_the_guide_is_one_of_ours() -> None:
 
 def test_server_is_behind_the_proxy_and_needs_a_token() -> None:
     words = shlex.split(service("truespan.service")["ExecStart"])
-
     assert "--require-token" in words
     assert words[words.index("--host") + 1] == "127.0.0.1"
     for path in (DEPLOY / "proxy").iterdir():

@@ -34,9 +34,7 @@ def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf
 def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
     pipeline = new_pipeline()
     pipeline.add_component("found", door.TruespanSearchRetriever(shelf.world, floor=0.0))
-
     result = pipeline.run({"found": {"query": QUESTION, "top_k": 2}})
-
     expected = shelf.world.search(QUESTION, top_k=2, floor=0.0).passages
     assert [one.content for one in result["found"]["documents"]] == [one.text for one in expected]
 
@@ -54,9 +52,7 @@ def test_a_readers_component_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
 
 def test_asking_asynchronously_gives_the_same(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(shelf.world)
-
     there = asyncio.run(retriever.run_async(QUESTION))
-
     assert there == retriever.run(QUESTION)
     assert there["documents"] != []
 

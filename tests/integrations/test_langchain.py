@@ -94,9 +94,7 @@ def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf
 
 def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
     passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).passages
-
     found = door.TruespanSearchRetriever(world=shelf.world, k=6, floor=0.0).invoke(QUESTION)
-
     assert [one.page_content for one in found] == [one.text for one in passages]
     assert {frozenset(one.metadata) for one in found} == {frozenset(CITED)}
 
@@ -118,7 +116,6 @@ def test_a_reader_without_a_position_gets_nothing(shelf: Shelf) -> None:
 
 def test_settings_reach_the_engine_from_the_constructor_and_the_call(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(world=shelf.world, chapter="Chapter 3")
-
     assert [one.metadata["chapter"] for one in retriever.invoke(QUESTION)] == ["Chapter 3"]
     assert [one.metadata["chapter"] for one in retriever.invoke(QUESTION, chapter="Chapter 5")] == [
         "Chapter 5"
@@ -137,7 +134,6 @@ def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf
 
 def test_a_failed_bundle_raises_what_failed(shelf: Shelf) -> None:
     shelf.break_provider()
-
     for kind in (door.TruespanRetriever, door.TruespanSearchRetriever):
         with pytest.raises(ProviderUnavailable, match="Nobody answers") as caught:
             kind(world=shelf.world).invoke(QUESTION)

@@ -29,7 +29,6 @@ def test_a_node_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) ->
 def test_a_model_gets_the_text_of_a_node_and_nothing_beside_it(shelf: Shelf) -> None:
     require("llama_index")
     modes = import_module("llama_index.core.schema").MetadataMode
-
     for one in door.TruespanSearchRetriever(shelf.world).retrieve(QUESTION):
         for mode in (modes.LLM, modes.EMBED):
             assert one.node.get_content(metadata_mode=mode) == one.text
@@ -48,9 +47,7 @@ def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
 
 def test_asking_asynchronously_gives_the_same(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(shelf.world)
-
     there = asyncio.run(retriever.aretrieve(QUESTION))
-
     assert there == retriever.retrieve(QUESTION) != []
 
 

@@ -103,7 +103,6 @@ def test_unclear_words_are_marked():
     small = picture(tuple(FIRST), ink=120)
     blurred = small.resize((small.width // 7, small.height // 7)).resize(small.size)
     found = load("a.png", saved(blurred, "PNG"), ParseOptions(ocr=True))
-
     assert "unclear page" in {start.unit for block in found.blocks for start in block.pages}
     assert any("unclear" in warning for warning in found.warnings)
 

@@ -43,7 +43,6 @@ def _place(note: dict[str, int]) -> tuple[int, int]:
 
 def test_passage_mark_names_the_hash_of_the_text(visit: Visit) -> None:
     visit.ask(QUESTION)
-
     card = visit.find("#panel-context .card").filter(has_text="heron.md").first
     shown = sha256(card.locator(".card-text").evaluate("e => e.textContent").encode()).hexdigest()
     expect(card.locator(".verified")).to_have_attribute("title", re.compile(shown))
@@ -274,8 +273,6 @@ def test_second_question_replaces_the_one_under_way(visit: Visit) -> None:
 def test_citation_opens_another_document(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.ask("How is the sluice gate of the mill lifted?")
-
     visit.find("#panel-context .card").filter(has_text="mill.docx").locator("[data-show]").click()
-
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
     expect(visit.find("#text .s.lit").first).to_be_in_viewport()

@@ -399,7 +399,6 @@ def test_welcome_stays_while_context_is_loading(desk: Visit, model: Model) -> No
 
 def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
     turn = ask(visit, QUESTION)
-
     expect(turn.locator(".spoken blockquote").first).to_contain_text("boathouse")
     expect(turn).to_contain_text("no chat model was used: these are the passages themselves")
     expect(turn.locator(".support")).to_have_count(0)

@@ -143,5 +143,4 @@ def test_known_readers_are_offered(visits: Callable[..., Visit], harbour: Served
     with truespan.open(harbour.library) as opened:
         opened.world("harbour").reader("nora").set_position("heron.md", sentence=2)
     visit = visits(harbour.address, viewport={"width": 1440, "height": 900})
-
     expect(visit.find("#reader-names option[value=nora]")).to_be_attached()

@@ -111,9 +111,7 @@ def test_code_of_somebody_else_is_not_exchanged(
     visits: Callable[..., Visit], company: Served, issuer: Issuer
 ) -> None:
     visit = arrive(visits, company, issuer, viewport=DESK)
-
     visit.page.goto(f"{company.address}?code=code-0&state=stolen")
-
     expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
     assert issuer.to(TOKEN) == []
 

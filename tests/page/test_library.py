@@ -105,7 +105,6 @@ def test_new_world_gets_the_model_of_its_languages(
 
 def test_a_file_that_cannot_be_read_is_said_to_be_so(visit: Visit) -> None:
     upload(visit, "broken.docx", b"this is no archive")
-
     job = visit.find("#jobs .job").filter(has_text="broken.docx")
     expect(job).to_have_attribute("data-state", "failed")
     expect(job.locator("[data-state=failed] .file-state")).to_contain_text("damaged")
@@ -178,10 +177,8 @@ def test_refused_input_is_explained_with_its_code(visit: Visit) -> None:
 
 def test_a_question_without_words_gets_a_hint_and_no_request(visit: Visit) -> None:
     before = len(visit.requests)
-
     visit.find("#question").fill("   ")
     visit.find("#go").click()
-
     expect(visit.find("#question-hint")).to_contain_text("Type a question")
     assert len(visit.requests) == before
 
@@ -201,7 +198,5 @@ def test_a_wrong_token_is_refused_in_words_and_can_be_put_right(visit: Visit) ->
 
 def test_a_reload_leads_back_to_the_same_document(visit: Visit) -> None:
     visit.open("mill.docx")
-
     visit.page.reload()
-
     expect(visit.find("#reading-title")).to_have_text("mill.docx")

@@ -211,6 +211,5 @@ def test_tables_keep_empty_cells_in_their_columns(visit: Visit) -> None:
 
 def test_markdown_tables_keep_cells_beyond_a_short_first_row(visit: Visit) -> None:
     shown = visit.page.evaluate(RENDER, "Rents\nAnn | 300 |\nBob | 200 | Rome")
-
     assert shown.count("<th>") == 3
     assert "<td>Rome</td>" in shown

@@ -83,7 +83,6 @@ def test_question_is_nearest_to_its_answer(embedder: LocalTorchEmbedder) -> None
 @proves("embedding.vector-per-input")
 def test_vector_depends_on_its_text_alone(embedder: LocalTorchEmbedder) -> None:
     together = embedder.embed_documents(PASSAGES)
-
     assert [embedder.embed_documents([text])[0] for text in PASSAGES] == together
     with_states = embedder.embed_documents_with_states(PASSAGES)
     assert [vector for vector, _ in with_states] == together
@@ -124,9 +123,7 @@ def test_padded_batch_gives_the_vectors_of_single_texts(
 ) -> None:
     expected = embedder.embed_documents(PASSAGES)
     monkeypatch.setattr(TorchRunner, "on_cpu", False)
-
     found = LocalTorchEmbedder(MODEL, "cpu").embed_documents(PASSAGES)
-
     assert min(map(cosine, found, expected)) > 0.99999
 
 
@@ -146,7 +143,6 @@ def test_other_models_than_the_bundled_one_are_refused(tmp_path: Path) -> None:
     for path in MODEL.location.iterdir():
         if path.suffix in (".onnx", ".json"):
             (tmp_path / path.name).write_bytes(path.read_bytes() + b" ")
-
     with pytest.raises(InvalidConfiguration, match="Only the bundled model"):
         _ = LocalTorchEmbedder(LocalModel(tmp_path), "cpu").profile
 

@@ -104,7 +104,6 @@ def test_gpu_agrees_with_the_package(tmp_path: Path, pooling: str, family: str) 
 def test_vector_depends_on_its_text_alone_in_any_order(folder: Path) -> None:
     own = embed(folder)
     together = own.embed_documents(TEXTS)
-
     assert [own.embed_documents([text])[0] for text in TEXTS] == together
     assert own.embed_documents(TEXTS[::-1]) == together[::-1]
 
@@ -211,7 +210,6 @@ def _with_link(folder: Path) -> None:
 def test_unusable_model_is_refused(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     made = save_encoder(tmp_path / "model")
     damage(made)
-
     with pytest.raises((ModelUnavailable, InvalidConfiguration)):
         embed(made).embed_query("sea")
 
@@ -334,7 +332,6 @@ def test_batch_that_does_not_fit_is_halved_with_a_warning(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         shapes = run_many(["sea moon tide"] * 16, room=256, tokens=1024)
-
     assert shapes == [(4, 64)] * 4
     assert "ran out of memory; batches have at most" in caplog.text
 

@@ -41,9 +41,7 @@ def test_add_text_with_known_id_is_a_new_revision(tmp_path: Path) -> None:
 
 def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
     world = make_library(tmp_path).library.world()
-
     first, again = world.add_text(KEY), world.add_text(KEY)
-
     assert (len(first.ingested), again.ingested, again.unchanged) == (1, [], 1)
     assert len(world.documents.list()) == 1
 
@@ -78,7 +76,6 @@ def test_add_texts_refuses_wrong_arguments(tmp_path: Path) -> None:
 
 def test_empty_library_creates_the_world_main(tmp_path: Path) -> None:
     library = make_library(tmp_path).library
-
     assert library.world().name == "main"
     assert [world.name for world in library.worlds()] == ["main"]
     assert library.world().name == "main"

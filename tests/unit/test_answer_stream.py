@@ -54,7 +54,6 @@ def test_no_text_streams_before_the_reply_is_certain(tmp_path: Path) -> None:
 def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
     room = room_with(tmp_path, "One [1]", " two", " three")
     events = room.world.answer_stream(QUESTION)
-
     for count, expected in enumerate((Started, Piece, Piece, Piece)):
         assert isinstance(next(events), expected)
         assert room.primary.given == max(count, 1)
@@ -74,18 +73,14 @@ def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
 )
 def test_unusable_reply_is_not_streamed(tmp_path: Path, reply: list[str]) -> None:
     room = room_with(tmp_path, *reply, fallback=Scripted(["Per", "haps."]))
-
     started, pieces, _ = told(room.world.answer_stream(QUESTION))
-
     assert (started.mode, started.used_llm) == ("fallback", "fallback")
     assert pieces == ["Perhaps."]
 
 
 def test_reasoning_is_not_streamed(tmp_path: Path) -> None:
     room = room_with(tmp_path, "<think>She did", " it.</think>", "\n\nIt hung [1] ", "there [1].")
-
     _, pieces, answer = told(room.world.answer_stream(QUESTION))
-
     assert pieces == ["It hung [1]", " there [1]."]
     assert answer.answer == "It hung [1] there [1]."
 
@@ -105,9 +100,7 @@ def test_answer_ends_at_no_context(tmp_path: Path) -> None:
 
 def test_refusal_is_streamed_like_an_answer(tmp_path: Path) -> None:
     room = study(tmp_path)
-
     started, pieces, answer = told(room.world.answer_stream(QUESTION))
-
     assert (started.mode, started.used_llm) == ("fallback", "none")
     assert pieces == [answer.answer]
 
@@ -140,10 +133,8 @@ def test_provider_failure_ends_the_stream_with_its_error(tmp_path: Path) -> None
 @pytest.mark.parametrize("query", ["", " \n"])
 def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, query: str) -> None:
     room = room_with(tmp_path, "So.")
-
     with raises_code("blank_query", "invalid_argument"):
         room.world.answer(query)
-
     assert (room.lib.embedder.queries, room.primary.asked) == ([], [])
 
 

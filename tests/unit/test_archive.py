@@ -69,21 +69,18 @@ def test_an_archive_behind_other_bytes_can_be_read() -> None:
 
 def test_archive_returns_none_for_a_missing_member() -> None:
     archive = opened(packed({"a": "x"}))
-
     assert (archive.read("b"), "b" in archive.names, archive.find("b")) == (None, False, None)
     assert "a" in archive.names
 
 
 def test_a_name_is_found_whatever_its_case() -> None:
     archive = opened(packed({"Word/A.xml": "x"}))
-
     assert (archive.find("word/a.XML"), "word/a.XML" in archive.names) == ("Word/A.xml", False)
 
 
 def test_an_archive_within_an_archive_is_a_member_and_no_more() -> None:
     inner = packed({"x": "y"})
     archive = opened(packed({"inner.zip": inner}))
-
     assert archive.names == {"inner.zip"}
     assert archive.read("inner.zip") == inner
 
@@ -97,7 +94,6 @@ def test_an_archive_within_an_archive_is_a_member_and_no_more() -> None:
 def test_names_that_point_elsewhere_are_refused(name: str) -> None:
     fitting = "n" * len(name)
     data = packed({fitting: "x"}).replace(fitting.encode(), name.encode())
-
     with raises_code("source_unsafe"):
         opened(data)
 
@@ -109,7 +105,6 @@ def test_names_that_only_look_strange_are_taken(name: str) -> None:
 
 def test_a_name_that_occurs_twice_is_refused() -> None:
     data = packed({"first": "x", "other": "y"}).replace(b"other", b"first")
-
     with raises_code("source_unsafe"):
         opened(data)
 
@@ -117,7 +112,6 @@ def test_a_name_that_occurs_twice_is_refused() -> None:
 def test_members_that_share_bytes_are_refused() -> None:
     data = packed({"a": "x" * 100, "b": "y" * 100})
     second = data.rindex(DIRECTORY)
-
     with pytest.raises(SourceRefused) as refused:
         opened(data[: second + 42] + bytes(4) + data[second + 46 :])
     assert refused.value.code == "source_unsafe"
@@ -127,7 +121,6 @@ def test_archive_refuses_members_that_share_bytes() -> None:
     data = packed({"a": "x" * 100, "b": "y" * 100})
     first = data.index(DIRECTORY) + 20
     longer = struct.unpack("<L", data[first : first + 4])[0] + 20
-
     with raises_code("source_unsafe"):
         opened(data[:first] + struct.pack("<L", longer) + data[first + 4 :])
 
@@ -139,14 +132,12 @@ def test_an_encrypted_member_is_told_as_such() -> None:
 
 def test_archive_refuses_other_compression_on_reading() -> None:
     archive = opened(changed(packed({"a": "x"}), DIRECTORY, 10, "<H", 12))
-
     with raises_code("source_unsupported"):
         archive.read("a")
 
 
 def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_MEMBERS", 3)
-
     assert len(opened(packed({str(n): "" for n in range(3)})).names) == 3
     with raises_code("source_too_large"):
         opened(packed({str(n): "" for n in range(4)}))
@@ -159,7 +150,6 @@ def test_records_without_number_are_refused_before_they_are_read() -> None:
 
 def test_far_more_coming_out_than_went_in_is_refused() -> None:
     archive = opened(packed({"bomb": bytes(limits.FREE_SIZE + 1)}))
-
     with raises_code("source_unsafe"):
         archive.read("bomb")
 
@@ -184,14 +174,12 @@ def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
 
 def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_MEMBER_SIZE", 1000)
-
     with raises_code("source_too_large"):
         opened(packed({"a": "x" * 1001}))
 
 
 def test_archive_refuses_too_large_declared_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
-
     with raises_code("source_too_large"):
         opened(packed({"a": "x" * 600, "b": "y" * 600}))
 
@@ -215,7 +203,6 @@ def test_archive_stops_hidden_sizes_at_the_total_limit(monkeypatch: pytest.Monke
 )
 def test_archive_refuses_bytes_unlike_the_directory(offset: int, form: str, value: int) -> None:
     archive = opened(changed(packed({"a": "xyz"}), DIRECTORY, offset, form, value))
-
     with raises_code("source_broken"):
         archive.read("a")
 
@@ -223,7 +210,6 @@ def test_archive_refuses_bytes_unlike_the_directory(offset: int, form: str, valu
 def test_bytes_that_cannot_be_unpacked_are_refused() -> None:
     data = packed({"a": "x" * 50})
     archive = opened(data.replace(_deflated(b"x" * 50), b"\xff" * len(_deflated(b"x" * 50))))
-
     with raises_code("source_broken"):
         archive.read("a")
 
@@ -232,7 +218,6 @@ def test_bytes_that_end_too_early_are_refused() -> None:
     data = packed({"a": "x" * 50})
     size = len(_deflated(b"x" * 50)) - 2
     archive = opened(changed(data, DIRECTORY, 20, "<L", size))
-
     with raises_code("source_broken"):
         archive.read("a")
 
@@ -248,7 +233,6 @@ def test_archive_refuses_other_data_as_broken(data: bytes) -> None:
 @pytest.mark.parametrize(("found", "instead"), [(b"aaaa", b"bbbb"), (b"PK\x03\x04", b"PK\x03\x05")])
 def test_a_header_that_contradicts_the_directory_is_broken(found: bytes, instead: bytes) -> None:
     data = packed({"aaaa": "x"})
-
     with raises_code("source_broken"):
         opened(data.replace(found, instead, 1))
 
@@ -260,7 +244,6 @@ def test_a_member_that_runs_into_the_directory_is_broken() -> None:
 
 def test_damaged_archives_are_read_or_refused() -> None:
     data = packed({"a": "one", "folder/b": "two" * 50})
-
     for place in range(len(data)):
         for broken in (data[:place], data[:place] + b"\xff" + data[place + 1 :], data[place:]):
             _read_all(broken)

@@ -50,7 +50,6 @@ ONE, TWO = shown(1), shown(2)
 )
 def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str) -> None:
     canonical = assemble([block], shown)
-
     assert canonical.text == expected
     for number, spot in enumerate(canonical.figures, 1):
         assert canonical.text.startswith(shown(number), spot.offset)
@@ -59,7 +58,6 @@ def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str)
 def test_text_without_markers_ignores_figures() -> None:
     blocks = [paragraph("One two.", 3), paragraph("", 0), paragraph("Three.", 6)]
     bare = [paragraph("One two."), paragraph(""), paragraph("Three.")]
-
     assert assemble(blocks).text == assemble(bare).text
     assert [spot.offset for spot in assemble(blocks).figures] == [3, 10, 16]
 
@@ -67,7 +65,6 @@ def test_text_without_markers_ignores_figures() -> None:
 def test_figure_between_blocks_knows_the_next_block() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0), paragraph("Two.")])
     [spot] = canonical.figures
-
     assert (spot.offset, spot.follows) == (6, 6)
     assert canonical.text[spot.follows :] == "Two."
 
@@ -75,7 +72,6 @@ def test_figure_between_blocks_knows_the_next_block() -> None:
 def test_a_figure_behind_the_last_block_stands_at_the_end() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0)])
     [spot] = canonical.figures
-
     assert (spot.offset, spot.follows) == (4, 4)
 
 
@@ -143,7 +139,6 @@ def test_location_names_the_pages_of_a_text(
     pages: tuple[tuple[Any, ...], ...], expected: str | None
 ) -> None:
     canonical = CanonicalText("ab cd ef gh", pages=tuple(PageStart(*row) for row in pages))
-
     assert canonical.location(3, 8) == expected
 
 
@@ -151,7 +146,6 @@ def test_rows_of_another_sheet_are_not_in_a_location() -> None:
     starts = (PageStart(0, 1, "row A:B"), PageStart(3, 2, "row A:B"), PageStart(6, 7, "row A:B"))
     places = (Place("Budget", None), Place("Budget", "Total"), Place("Costs", None))
     canonical = CanonicalText("ab cd ef gh", (0, 3, 6), places, pages=starts)
-
     assert canonical.location(0, 11) == "A1:B2"
     assert canonical.location(6, 11) == "A7:B7"
 

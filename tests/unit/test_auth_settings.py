@@ -101,13 +101,11 @@ def test_keys_may_be_in_a_file(tmp_path: Path) -> None:
     text = AUTH.replace("jwks_url", "jwks_file").replace(
         "https://login.example.org/keys", "keys.json"
     )
-
     assert identities_of(tmp_path, text + RULE) is not None
 
 
 def test_issuer_may_come_from_the_environment(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {"TRUESPAN_AUTH_ISSUER": "https://login.example.org/"})
-
     assert settings.auth.issuer == "https://login.example.org/"
 
 
@@ -150,7 +148,6 @@ def test_claim_is_not_replaced_by_one_with_its_dotted_name(name: str, own: objec
 
 def test_expand_fills_each_value_once() -> None:
     templates = ("group:{groups}", "user:{email}", "staff", "{absent}")
-
     assert expand(templates, CLAIMS) == {"group:legal", "group:hr", "user:ana@example.org", "staff"}
     # Braces in a claim are text.
     assert expand(("{a}",), {"a": "{b}", "b": "c"}) == {"{b}"}

@@ -405,7 +405,6 @@ def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: Wo
     with held_up(lib):
         job = world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
-
     assert settled(lib, world, job).state is JobState.DONE
     assert world.documents.list()[0].active == 1
 

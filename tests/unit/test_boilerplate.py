@@ -39,7 +39,6 @@ TEXT = [
 def test_a_text_is_boilerplate_by_its_own_words_alone() -> None:
     missed = [text for text in (*LICENCE, *CONTENTS, *PAGES) if not is_boilerplate(text)]
     taken = [text for text in TEXT if is_boilerplate(text)]
-
     assert (missed, taken) == ([], [])
 
 

@@ -58,7 +58,6 @@ def test_floor_is_largest_and_high_threshold_least_that_fits(seed: int) -> None:
 
 def test_calibration_does_not_depend_on_hit_order() -> None:
     given = overlapping(1)
-
     assert calibrate(given) == calibrate(given[::-1])
 
 
@@ -84,7 +83,6 @@ def test_low_threshold_has_the_best_balance() -> None:
 
 def test_separated_scores_put_all_thresholds_at_the_edge() -> None:
     proposal = calibrate(hits(spread(0.6, 0.8, 40), spread(0.2, 0.4, 40)), keep=1.0).proposal
-
     assert proposal is not None
     assert (proposal.floor, proposal.low, proposal.high) == (0.6, 0.6, 0.6)
 
@@ -116,7 +114,6 @@ def test_scores_that_do_not_discriminate_give_no_proposal() -> None:
 @pytest.mark.parametrize(("right", "wrong"), [(19, 100), (100, 19), (0, 50), (50, 0), (0, 0)])
 def test_too_few_hits_of_a_kind_give_no_proposal(right: int, wrong: int) -> None:
     calibration = calibrate(hits([0.9] * right, [0.1] * wrong))
-
     assert calibration.proposal is None
     assert codes(calibration) == ["too_few_hits"]
 
@@ -127,9 +124,7 @@ def test_minimum_number_of_hits_gives_a_proposal() -> None:
 
 def test_unreached_precision_gives_no_high_threshold() -> None:
     given = hits(spread(0.5, 0.7, 40), [*spread(0.2, 0.5, 60), *[0.8] * 20])
-
     calibration = calibrate(given)
-
     assert calibration.proposal is not None
     assert calibration.proposal.high is None
     assert codes(calibration) == ["precision_not_reached"]
@@ -137,9 +132,7 @@ def test_unreached_precision_gives_no_high_threshold() -> None:
 
 def test_a_high_threshold_that_few_hits_reach_is_called_so() -> None:
     given = hits([*spread(0.5, 0.7, 40), 0.95, 0.96], [*spread(0.3, 0.5, 60), *[0.8] * 20])
-
     calibration = calibrate(given)
-
     assert calibration.proposal is not None
     assert calibration.proposal.high == 0.95
     assert codes(calibration) == ["high_rests_on_few_hits"]
@@ -186,7 +179,6 @@ def test_share_out_of_range_is_refused(share: dict[str, Any]) -> None:
 
 def test_contract_constants_separate_nothing_on_compressed_model() -> None:
     compressed = unrelated(spread(0.36, 0.48, 500))
-
     assert 0.15 < 0.3 < compressed.quantile(0.0)
     assert compressed.quantile(0.5) < 0.45
     assert compressed.quantile(1.0) < 0.55
@@ -204,7 +196,6 @@ def test_a_share_is_near_the_one_that_counting_gives() -> None:
 
 def test_many_equal_similarities_are_one_step() -> None:
     distribution = Unrelated((0.4, 0.4, 0.4, 0.4, 0.6))
-
     assert distribution.quantile(0.75) == 0.4
     assert distribution.quantile(0.76) == 0.6
 

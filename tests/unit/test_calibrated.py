@@ -51,7 +51,6 @@ def local_calibration() -> Calibration:
 
 def test_shipped_calibration_is_valid_for_decisions() -> None:
     found = local_calibration()
-
     assert DecisionSettings(**found.thresholds()).threshold_low == found.threshold_low
     assert found.calibrated_floor <= found.threshold_low < found.threshold_high
     assert found.unrelated_high <= found.calibrated_floor
@@ -59,7 +58,6 @@ def test_shipped_calibration_is_valid_for_decisions() -> None:
 
 def test_contract_floors_do_not_discriminate_for_local_model() -> None:
     found = local_calibration()
-
     assert not found.discriminates(DEFAULT_FLOOR)
     assert not found.discriminates(RELEVANCE_FLOOR)
     assert found.discriminates(found.calibrated_floor)
@@ -68,14 +66,12 @@ def test_contract_floors_do_not_discriminate_for_local_model() -> None:
 
 def test_other_bytes_of_the_same_model_have_no_calibration() -> None:
     profile = LocalEmbedder(LocalModel()).profile
-
     assert replace(profile, revision="sha256:other").calibration is None
     assert WORDS.calibration is None
 
 
 def test_calibrated_floor_is_enough_where_texts_overlap() -> None:
     overlapping = made(unrelated_high=0.6)
-
     assert overlapping.discriminates(0.5)
     assert not overlapping.discriminates(0.4999)
     assert not made().discriminates(0.4499)
@@ -118,9 +114,7 @@ def test_any_proposed_calibration_is_valid_for_decisions(hits: list[tuple[float,
 
 def test_the_proportions_of_the_default_settings_are_kept() -> None:
     usual = DecisionSettings()
-
     found = round_calibration(0.2, usual.threshold_low, usual.threshold_high, 0.9, "defaults")
-
     assert DecisionSettings(**found.thresholds()) == usual
 
 
@@ -145,9 +139,7 @@ def test_thresholds_go_by_the_best_passage_of_each_query() -> None:
 def test_no_threshold_lies_below_the_floor() -> None:
     strict = [ScoredHit(0.8, True)] * 30 + [ScoredHit(0.75, False)] * 30
     lax = [ScoredHit(0.6, True)] * 30 + [ScoredHit(0.5, False)] * 30
-
     proposed, _ = propose(calibrate(strict), calibrate(lax), FAR, "")
-
     assert proposed is not None
     assert proposed.calibrated_floor == proposed.threshold_low == proposed.threshold_high == 0.8
 
@@ -166,9 +158,7 @@ def test_single_passages_decide_where_few_queries_miss() -> None:
 
 def test_too_few_hits_give_notes_and_no_proposal() -> None:
     few = calibrate([ScoredHit(0.5, True), ScoredHit(0.4, False)])
-
     proposed, notes = propose(few, few, FAR, "")
-
     assert proposed is None
     assert {note.code for note in notes} == {"too_few_hits"}
 

@@ -51,9 +51,7 @@ def test_canary_places_differ_when_the_batch_is_reversed(size: int, seed: int, r
 
 def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
     assert canary_places(batch_of(30), 2) == canary_places(batch_of(30), 2)
-
     seen = {place for seed in range(400) for place in canary_places(batch_of(10, seed), 2)}
-
     assert seen == set(range(12))
 
 

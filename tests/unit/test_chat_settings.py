@@ -75,7 +75,6 @@ def test_contradictory_chat_settings_fail_when_the_library_opens(
 ) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         chat_of(tmp_path, **settings)
-
     assert KEY not in str(refusal.value)
 
 
@@ -147,7 +146,6 @@ def test_server_that_needs_a_key_gets_no_request_without_one(
 
 def test_chat_models_of_the_caller_replace_the_configured_ones(tmp_path: Path) -> None:
     own = ChatModels(primary=Parrot())
-
     with open_library(tmp_path / "library", create=True, chat=own) as library:
         assert replied(library._components.chat.primary) == ["Is water wet?"]
 

@@ -36,7 +36,6 @@ FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
 )
 def test_numbers_in_brackets_are_citations(answer: str, numbers: list[int]) -> None:
     found = find_citations(answer, FIVE)
-
     assert [citation.number for citation in found.found] == numbers
     assert found.warnings == ()
 
@@ -67,7 +66,6 @@ def test_citation_has_the_place_of_its_source() -> None:
 )
 def test_a_number_without_a_source_is_kept_as_one_and_reported(answer: str, unknown: list[int]):
     found = find_citations(answer, FIVE)
-
     assert [one.number for one in found.found if one.document is None] == unknown
     assert [notice.code for notice in found.warnings] == ["unknown_citation"]
     assert f"[{unknown[0]}]" in found.warnings[0].message
@@ -75,13 +73,11 @@ def test_a_number_without_a_source_is_kept_as_one_and_reported(answer: str, unkn
 
 def test_any_number_of_made_up_citations_is_cut_short() -> None:
     answer = " ".join(f"[{number}]" for number in range(100, 1000))
-
     assert len(find_citations(answer, FIVE).found) == MAX_UNKNOWN
 
 
 def test_number_inside_quoted_source_words_is_no_citation() -> None:
     answer = "It says “see [9]” [1]."
-
     assert [one.number for one in find_citations(answer, FIVE, [(8, 17)]).found] == [1]
 
 

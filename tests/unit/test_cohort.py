@@ -18,7 +18,6 @@ TEXTS = ("a lamp burned", "a ship sailed", "rain fell")
 
 def test_read_texts_returns_distinct_texts_of_some_length() -> None:
     texts = cohort.read_texts()
-
     assert len(texts) == len(set(texts)) == 320
     assert all(50 <= len(text) <= 600 for text in texts)
     assert sha256(cohort.TEXTS_FILE.read_bytes()).hexdigest() == cohort.DIGEST
@@ -108,7 +107,6 @@ def test_cohort_vectors_without_room_serve_the_process(
 
 def test_an_empty_cohort_embeds_and_keeps_nothing(lib: LibraryFixture) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
-
     query = lib.embedder.embed_query("the ship")
     assert CohortVectors().similarities(query, scope, lib.store, embed) == []
     assert embed.texts == []

@@ -55,7 +55,6 @@ def test_each_query_is_set_against_itself() -> None:
 
 def test_each_metric_has_its_means_and_counts() -> None:
     metrics = {one.name: one for one in changed({"a": 1, "b": 2}, {"a": 1, "b": 1}).metrics}
-
     assert (metrics["reciprocal_rank"].old, metrics["reciprocal_rank"].new) == (0.75, 1.0)
     assert metrics["reciprocal_rank"].difference == 0.25
     assert (metrics["hit"].better, metrics["hit"].worse, metrics["hit"].same) == (0, 0, 2)
@@ -76,7 +75,6 @@ def test_query_with_phrases_counts_by_reciprocal_rank() -> None:
 
 def test_queries_that_are_not_in_both_are_named_and_not_compared() -> None:
     comparison = changed({"a": 1, "b": 1}, {"b": 1, "c": 1})
-
     assert [change.id for change in comparison.changes] == ["b"]
     assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))
 
@@ -114,20 +112,17 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
 )
 def test_query_with_another_question_is_not_compared(asked: dict[str, object]) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
-
     assert comparison.changed_queries == ("a",)
     assert comparison.changes == ()
 
 
 def test_a_comparison_survives_json() -> None:
     comparison = changed({"a": 1, "b": 2, "x": 1}, {"a": 3, "b": FAILS})
-
     assert msgspec.convert(json.loads(to_json(comparison)), Comparison) == comparison
 
 
 def test_gate_passes_if_nothing_gets_worse() -> None:
     verdict = gate(changed({"a": 2, "b": 1}, {"a": 1, "b": 1}), 0.0)
-
     assert verdict.passed
     assert verdict.reasons == ()
 
@@ -155,7 +150,6 @@ def test_gate_fails_if_queries_were_not_compared(
     old: dict[str, int], new: dict[str, int], code: str
 ) -> None:
     verdict = gate(changed(old, new), 1.0)
-
     assert not verdict.passed
     assert code in [reason.code for reason in verdict.reasons]
 
@@ -189,9 +183,7 @@ def test_randomisation_test_approximates_the_exact_test() -> None:
 
 def test_same_seed_gives_same_result_other_seed_a_similar_one() -> None:
     differences = [(-1) ** place * place / 40 + 0.05 for place in range(40)]
-
     answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]
-
     assert answers[0] == answers[1] != answers[2]
     assert answers[0] == pytest.approx(answers[2], abs=0.03)
 

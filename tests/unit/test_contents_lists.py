@@ -208,7 +208,6 @@ def test_a_label_of_nothing_visible_begins_no_list():
     canonical = assemble(
         [paragraph("One.", chapter="A"), paragraph("Two.", chapter="\u200b"), paragraph("Three.")]
     )
-
     assert contents_start(list(zip(canonical.starts, canonical.places, strict=True))) is None
     assert canonical.place_at(len(canonical.text) - 1).chapter == "A"
 
@@ -216,9 +215,7 @@ def test_a_label_of_nothing_visible_begins_no_list():
 @pytest.mark.parametrize("is_contents", [False, True])
 def test_contents_finder_keeps_uniform_text(is_contents: bool):
     blocks = [paragraph(text, is_contents=is_contents) for text in ("One.", "Two.", "Three.")]
-
     canonical = assemble(blocks)
-
     assert canonical == assemble([paragraph(text) for text in ("One.", "Two.", "Three.")])
 
 

@@ -59,7 +59,6 @@ def test_coverage_is_the_share_of_the_words_weighted_by_rarity() -> None:
 @proves("decision.evidence")
 def test_a_word_that_occurs_nowhere_counts_most() -> None:
     measured = rarity("Did Huckleberry trim the lamp?")
-
     assert cover(measured, "The lamp was lit.").share < 0.3
     [absent] = [rare for forms, rare in measured.words if ("huckleberri",) in forms.values()]
     assert absent == max(rare for _, rare in measured.words) == math.log(1 + 34.5 / 0.5)
@@ -70,7 +69,6 @@ def test_one_missing_word_weighs_little_more_in_a_single_document() -> None:
     text = "Dogs are allowed in both courtyards."
     alone = cover(rarity("Are dogs brought?", [text]), text).share
     among = cover(rarity("Are dogs brought?", [text, *["Other text."] * 500]), text).share
-
     assert 0.4 < alone < among < 0.5
 
 
@@ -99,7 +97,6 @@ def test_coverage_counts_stop_words_if_there_are_no_others() -> None:
 def test_window_coverage_needs_words_close_together() -> None:
     measured = rarity("Who lit the lamp?")
     apart = f"The keeper lit it. {'Rain fell. ' * 10} The lamp burned."
-
     assert cover(measured, apart).share == 1.0
     assert 0.0 < cover(measured, apart).window < 1.0
     assert cover(measured, TEXTS[0]).window == 1.0
@@ -109,7 +106,6 @@ def test_coverage_does_not_depend_on_the_order_of_hashes() -> None:
     query = "keeper lit lamp dusk storm ship night rowed ashore"
     measured = rarity(query)
     text = " ".join(reversed(query.split()))
-
     assert cover(measured, text).share == 1.0
     assert cover(measured, f"{text} {text}") == cover(measured, text)
 
@@ -133,7 +129,6 @@ def test_missing_names_no_stop_words_of_an_english_query() -> None:
 def test_missing_names_no_stop_words_in_a_language_of_the_texts() -> None:
     query = parse_query("Darf ich einen Hund halten?", ("english", "german"))
     measured = WordRarity(tuple((word.content_forms, 1.0) for word in query.words))
-
     assert measured.missing("Darf ich einen Hund halten?", TEXTS, 9) == ("darf", "hund", "halten")
 
 

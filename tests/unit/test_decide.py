@@ -149,16 +149,13 @@ def test_decisions_ask_models_until_one_answers() -> None:
 
 def test_primary_answer_changes_only_the_used_model() -> None:
     asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
-
     before = decide(asked).to_json()
     after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
-
     assert {name for name in before if before[name] != after[name]} == {"used_llm", "models"}
 
 
 def test_without_a_primary_model_the_passages_are_quoted() -> None:
     decision = decided(chunk("a", 0.6), primary=ModelOutcome.ABSENT)
-
     assert (decision.step, decision.used_llm, decision.used_chunks) == ("quote", "none", ("a",))
 
 
@@ -166,7 +163,6 @@ def test_without_a_primary_model_the_passages_are_quoted() -> None:
 @each_row("primary", [ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT])
 def test_reader_never_gets_a_fallback_answer(primary: ModelOutcome, fallback: ModelOutcome) -> None:
     decision = decided(chunk("a", 0.9), reading=True, primary=primary, fallback=fallback)
-
     assert (decision.mode, decision.used_llm) == ("fallback", "none")
     assert (decision.step, decision.refusal) == (Step.REFUSE, Refusal.READING)
 
@@ -181,7 +177,6 @@ def test_reader_never_gets_a_fallback_answer(primary: ModelOutcome, fallback: Mo
 )  # fmt: skip
 def test_blank_fallback_is_a_refusal_with_a_reason(fallback: str, step: str, refusal: str | None):
     decision = decided(fallback=ModelOutcome(fallback))
-
     assert (decision.step, decision.refusal) == (step, refusal)
 
 
@@ -266,7 +261,6 @@ def test_each_chunk_that_is_left_out_has_a_reason() -> None:
 
 def test_more_chunks_than_the_limit_are_outranked() -> None:
     decision = decided(*(chunk(str(place), 0.6, index=place) for place in range(8)))
-
     assert decision.left_out == {"outranked": 2}
     assert decision.used_chunks == (*"012345",)
 
@@ -323,16 +317,13 @@ def test_the_explanation_has_every_member() -> None:
 
 def test_an_explanation_of_nothing_has_the_same_members() -> None:
     nothing, something = decided().to_json(), decided(chunk("a", 0.6)).to_json()
-
     assert nothing.keys() == something.keys()
     assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
 
 
 def test_shown_numbers_agree_with_the_decision() -> None:
     just_below = 0.5499999523162842
-
     explained = decided(chunk("a", just_below)).to_json()
-
     assert explained["mode"] == "hybrid"
     assert explained["max_similarity"] == 0.54999995 < explained["thresholds"]["high"] == 0.55
     assert shortest(float32(0.58)) == 0.58 != float32(0.58)

@@ -114,7 +114,6 @@ def test_a_raw_threshold_that_is_no_score_is_refused_by_name(name: str, value: A
 def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
     dot = DecisionSettings(**RAW_DOT, raw_dot_low=-0.5, raw_dot_high=0.1)
     cosine = DecisionSettings(**RAW_COSINE, raw_cosine_low=-0.1, raw_cosine_high=0.56)
-
     assert (dot.low, dot.high) == (-0.5, 0.1)
     assert (cosine.low, cosine.high) == (-0.1, 0.56)
 
@@ -143,7 +142,6 @@ def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
     settings: dict[str, Any],
 ) -> None:
     made = DecisionSettings(**settings)
-
     short, usual = thresholds_for(made, 1), thresholds_for(made, 9)
     assert (short.low, short.high) == (usual.low, usual.high) == (made.low, made.high)
 

@@ -16,7 +16,6 @@ EXABYTE = 1 << 60
 def test_missing_disk_space_is_refused_with_both_sizes(tmp_path: Path):
     with pytest.raises(StorageFull) as refusal:
         require_space(tmp_path, EXABYTE)
-
     assert refusal.value.reserve == EXABYTE
     assert 0 < refusal.value.free <= shutil.disk_usage(tmp_path).total
 
@@ -29,6 +28,5 @@ def test_free_disk_space_is_accepted(tmp_path: Path):
 
 def test_disk_space_of_a_missing_folder_is_its_parents(tmp_path: Path):
     require_space(tmp_path / "not" / "yet", 1)
-
     with pytest.raises(StorageFull):
         require_space(tmp_path / "not" / "yet", EXABYTE)

@@ -50,7 +50,6 @@ def test_library_readable_by_others_is_a_warning(folder: Path) -> None:
 def test_settings_that_others_can_change_are_a_problem(folder: Path, mode: int, verdict: Verdict):
     (folder / "truespan.toml").touch()
     (folder / "truespan.toml").chmod(mode)
-
     assert checked(folder)["truespan.toml"].verdict is verdict
 
 
@@ -61,7 +60,6 @@ def test_a_disk_with_less_than_the_reserve_is_a_problem(folder: Path) -> None:
 @pytest.mark.parametrize("now", [0.0, EARLIEST - 1.0, EARLIEST + 1.0])
 def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: float) -> None:
     os.utime(folder / "store.db", (NOW, NOW))
-
     assert checked(folder, now=now)["clock"].verdict is Verdict.WARNING
 
 
@@ -106,25 +104,19 @@ def test_provider_without_a_key_is_a_problem_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
     found = environment(tmp_path, 'embedding_provider = "openai"\n')["embedding keys"]
-
     assert found.verdict is Verdict.PROBLEM
     assert "OPENAI_API_KEY" in found.remedy
 
 
 def test_no_check_says_what_a_key_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f3a1c")
-
     found = environment(tmp_path, 'embedding_provider = "openai"\n')
-
     assert found["embedding keys"].verdict is Verdict.OK
     assert "canary" not in repr(found)
 
 
 def test_a_model_whose_files_are_not_there_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-
     found = environment(tmp_path, f'model_folder = "{tmp_path / "empty"}"\n')
-
     assert found["embedding model"].verdict is Verdict.PROBLEM

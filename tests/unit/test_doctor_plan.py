@@ -41,9 +41,7 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
 @pytest.mark.parametrize("kind", MENDABLE)
 def test_plan_repairs_all_that_it_found(tmp_path: Path, kind: str) -> None:
     lib, _ = damaged(tmp_path, kind)
-
     treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
-
     assert treatment.skipped == []
     assert treatment.left.healthy
 
@@ -281,7 +279,6 @@ def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
 def test_partial_authority_reports_no_unclaimed_points(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path, "unknown world")
     narrow = Authority(frozenset([lib.scope(world).world]), frozenset(Verb))
-
     assert Doctor(lib.library._components, narrow).examine().leftovers == []
     assert Doctor(lib.library._components, OWNER).examine().leftovers != []
 
@@ -319,9 +316,7 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
 
 def test_an_empty_library_has_a_plan_that_says_so(lib: LibraryFixture) -> None:
     lib.library.create_world("empty")
-
     plan = lib.library.doctor(self_test=True)
-
     assert plan.healthy
     assert not plan.actionable
     assert isinstance(lib.library.maintenance.apply_plan(plan).left, Plan)

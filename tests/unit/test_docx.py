@@ -162,7 +162,6 @@ def test_docx_deleted_and_moved_text_is_left_out(gone: str) -> None:
 def test_a_paragraph_whose_end_was_deleted_goes_on_in_the_next(mark: str) -> None:
     deleted = f"<w:rPr><w:{mark} w:id='1'/></w:rPr>"
     body = p("one ", properties=deleted) + p("two", style="Heading1") + p("three")
-
     assert kinds(body) == [(BlockKind.HEADING, "one two"), (BlockKind.PARAGRAPH, "three")]
 
 
@@ -200,7 +199,6 @@ def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
 def test_a_paragraph_of_a_hidden_style_is_left_out() -> None:
     secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>")
     derived = style("More", based_on="Secret")
-
     assert texts(p("a", style="More") + p("b"), styles=secret + derived) == ["b"]
 
 
@@ -251,7 +249,6 @@ CONTENTS = "".join(p(entry, style="Heading1") for entry in ("Contents", "One 1",
 )
 def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
     body = contents + p("One", style="Heading1") + p("Text.")
-
     assert places(body, styles=HEADINGS) == [
         ("Contents", None, None), ("One 1", None, None), ("Two 2", None, None),
         ("One", "One", None), ("Text.", "One", None),
@@ -277,7 +274,6 @@ def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
 )
 def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, styles: str) -> None:
     block = loaded(paragraph, styles=styles).blocks[0]
-
     assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
 
 
@@ -305,7 +301,6 @@ def test_text_that_resembles_a_heading_is_not_one(paragraph: str, styles: str) -
 
 def test_styles_that_are_based_on_each_other_in_a_circle_end() -> None:
     circle = style("A", based_on="B") + style("B", based_on="A")
-
     assert kinds(p("T", style="A"), styles=circle) == [(BlockKind.PARAGRAPH, "T")]
 
 
@@ -339,7 +334,6 @@ def test_places_are_decided_by_nothing_that_follows() -> None:
 def test_title_names_document_and_chapter_until_a_heading() -> None:
     body = p("The Book", style="Title") + p("By me.") + p("One", style="Heading1") + p("Text.")
     found = loaded(body, styles=style("Title") + HEADINGS)
-
     assert found.title == "The Book"
     assert [block.chapter for block in found.blocks] == ["The Book", "The Book", "One", "One"]
 
@@ -358,7 +352,6 @@ def test_docx_second_title_begins_a_chapter() -> None:
 
 def test_docx_heading_is_joined_to_a_single_line() -> None:
     body = p(r("<w:t>Part</w:t><w:br/><w:t>One</w:t>"), style="Heading1")
-
     assert places(body) == [("Part One", "Part One", None)]
 
 

@@ -47,13 +47,11 @@ def placed(body: str, **parts) -> list[tuple[str, list[tuple[int, str]]]]:
 @pytest.mark.parametrize("make", [picture, vml_picture], ids=["drawing", "vml"])
 def test_a_picture_stands_at_its_place_in_the_text(make) -> None:
     body = p(r("Look: ") + make("i1", alt="cat") + r(" and ") + make("i2", alt="dog") + r("."))
-
     assert placed(body) == [("Look:  and .", [(6, "cat"), (11, "dog")])]
 
 
 def test_docx_picture_alone_is_a_block_without_text() -> None:
     figure = PlacedFigure(0, Figure("cat", "word/media/one.png"))
-
     assert loaded(p(picture("i1", alt="cat"))).blocks == (
         Block(BlockKind.PARAGRAPH, "", figures=(figure,)),
     )
@@ -61,7 +59,6 @@ def test_docx_picture_alone_is_a_block_without_text() -> None:
 
 def test_a_heading_of_a_picture_alone_begins_no_chapter() -> None:
     blocks = loaded(p(picture("i1"), style="Heading1") + p("a")).blocks
-
     assert [(block.kind, block.chapter) for block in blocks] == [(BlockKind.PARAGRAPH, None)] * 2
 
 
@@ -127,7 +124,6 @@ def test_a_picture_with_a_fallback_counts_once() -> None:
 
 def test_deleted_pictures_are_no_pictures() -> None:
     found = loaded(p(r("a") + f"<w:del w:id='1'>{picture('i1')}</w:del>"))
-
     assert (found.blocks[0].figures, found.pictures.blips) == ((), 0)
 
 
@@ -185,7 +181,6 @@ def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, endi
 )  # fmt: skip
 def test_a_picture_is_found_however_its_target_is_written(target: str) -> None:
     found = loaded(p(picture("i1")), relations=[("i1", "image", target)])
-
     assert found.blocks[0].figures[0].figure.origin == "word/media/one.png"
     assert found.pictures == PictureCounts(1, 1, 1, 0)
 
@@ -194,7 +189,6 @@ def test_a_picture_is_found_however_its_target_is_written(target: str) -> None:
 def test_a_picture_from_outside_is_told_and_never_fetched(images: bool) -> None:
     relations = [("i1", "image", "http://127.0.0.1:9/x.png", "External")]
     found = loaded(p(picture("i1", attribute="link")), relations=relations, images=images)
-
     assert found.blocks[0].figures[0].figure == Figure("", "http://127.0.0.1:9/x.png")
     assert found.warnings == ("Pictures linked from outside the file and not fetched: 1.",)
     assert found.pictures == PictureCounts(1, 1, 1, 0)
@@ -212,7 +206,6 @@ def test_a_damaged_picture_costs_no_text() -> None:
 
 def test_docx_lone_vector_picture_is_found() -> None:
     blip = '<a:blip><a:extLst><a:ext><asvg:svgBlip r:embed="i1"/></a:ext></a:extLst></a:blip>'
-
     assert loaded(p(drawing(blip))).pictures == PictureCounts(1, 2, 1, 0)
 
 

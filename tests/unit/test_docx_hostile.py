@@ -98,7 +98,6 @@ def test_entities_are_refused_in_every_part(member: str) -> None:
 def test_parts_that_are_named_and_missing_cost_no_text() -> None:
     kinds = ("styles", "numbering", "footnotes", "endnotes")
     relations = [(kind, kind, f"{kind}.xml") for kind in kinds]
-
     assert load(docx(p(r("a") + note_mark(1)), relations=relations)).blocks[0].text == "a"
 
 
@@ -126,7 +125,6 @@ def test_nesting_is_followed_or_refused(before: str, after: str, depth: int) -> 
 def test_a_part_that_holds_itself_is_read_once() -> None:
     diagram = r('<w:drawing><wp:inline><dgm:relIds r:dm="d"/></wp:inline></w:drawing>')
     relations = [("d", "diagramData", "document.xml")]
-
     blocks = load(docx(p("a") + p(diagram * 10), relations=relations)).blocks
     assert [block.text for block in blocks] == ["a"]
 
@@ -135,7 +133,6 @@ def test_a_note_that_refers_to_itself_is_read_once() -> None:
     blocks = load(
         docx(p(r("a") + note_mark(1)), footnotes=note(1, p(r("n") + note_mark(1))))
     ).blocks
-
     assert [block.text for block in blocks] == ["a", "n"]
 
 
@@ -156,7 +153,6 @@ def test_a_note_that_refers_to_itself_is_read_once() -> None:
 def test_many_of_a_kind_cost_no_more_than_their_number(body: str) -> None:
     many = body * (100_000 if len(body) < 80 else 10_000)
     whole = p(many) if body.startswith("<w:r>") else many
-
     assert load(docx(whole + p("end"))).blocks[-1].text.endswith("end")
 
 

@@ -14,7 +14,6 @@ NUMBERS = abstract(
 
 def test_docx_items_are_numbered_and_indented_by_level() -> None:
     body = item("a") + item("b", 1) + item("c", 1) + item("d", 2) + item("e") + item("f", 1)
-
     assert kinds(body, numbering=NUMBERS + num(1)) == [
         (BlockKind.LIST, text)
         for text in ("1. a", "  a) b", "  b) c", "    1.b.i d", "2. e", "  a) f")
@@ -49,7 +48,6 @@ def test_docx_items_are_numbered_and_indented_by_level() -> None:
 )
 def test_numbers_are_written_in_the_form_of_the_list(form: str, start: int, marks: list[str]):
     numbering = abstract(level(0, form, "%1.", start=start)) + num(1)
-
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
 
 
@@ -117,11 +115,9 @@ def test_numbered_headings_carry_their_numbers() -> None:
 )
 def test_an_item_of_no_list_is_a_paragraph(list_id: int, place: int) -> None:
     numbering = "" if (list_id, place) == (1, 0) else NUMBERS + num(1)
-
     assert kinds(item("a", place, list_id), numbering=numbering) == [(BlockKind.PARAGRAPH, "a")]
 
 
 def test_a_pattern_without_end_is_cut() -> None:
     numbering = abstract(level(0, "decimal", "%1" * 1000)) + num(1)
-
     assert len(texts(item("a"), numbering=numbering)[0]) < 100

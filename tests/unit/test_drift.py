@@ -38,9 +38,7 @@ def probe(embedder: WordEmbedder, earlier: Mapping[str, Vector] | None = None) -
 
 def test_the_first_time_gives_the_vectors_to_keep() -> None:
     embedder = Changing()
-
     kept = probe(embedder)
-
     assert kept == {name: vector_of(text) for name, text in PROBES.items()}
     assert embedder.documents == list(PROBES.values())
     assert probe(embedder, kept) == kept
@@ -73,7 +71,6 @@ def test_another_model_is_refused(by: float) -> None:
 def test_vectors_of_another_length_are_another_model_s() -> None:
     kept = probe(Changing())
     shorter = {name: Vector(vector[:-4]) for name, vector in kept.items()}
-
     with pytest.raises(ModelDrifted):
         probe(Changing(), shorter)
 
@@ -82,7 +79,6 @@ def test_rounding_is_not_drift() -> None:
     embedder = Changing()
     kept = probe(embedder)
     embedder.change = nudged(0.001)
-
     assert probe(embedder, kept) == kept
 
 
@@ -90,7 +86,6 @@ def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
     whole = probe(Changing())
     name = next(iter(PROBES))
     fewer = {key: vector for key, vector in whole.items() if key != name}
-
     assert probe(Changing(), fewer) == whole
 
 
@@ -98,7 +93,6 @@ def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
 def test_invalid_probe_vector_is_not_stored(change: Callable[[Vector], Vector]) -> None:
     embedder = Changing()
     embedder.change = change
-
     with pytest.raises(ProviderBadReply):
         probe(embedder)
 

@@ -29,7 +29,6 @@ def test_being_told_to_end_is_told_apart_from_being_idle():
         retired.end()
         with idle.request() as admitted:
             assert admitted
-
         assert (retired.wait(), idle.wait()) == ("retired", "idle")
 
 

@@ -93,7 +93,6 @@ def test_token_limit_counts_prefixes_and_canaries(prefix: str) -> None:
 @proves("embedding.batch-items", "embedding.batch-tokens")
 def test_the_default_limits_are_those_of_the_contract() -> None:
     limits = EmbeddingLimits()
-
     assert (limits.items, limits.tokens, limits.in_flight) == (2048, 100_000, 2)
 
 
@@ -128,9 +127,7 @@ def test_no_more_requests_are_under_way_than_allowed(in_flight: int) -> None:
 def test_lower_limit_of_operator_and_provider_counts() -> None:
     provider = EmbeddingLimits(items=10, tokens=50_000, in_flight=9)
     operator = EmbeddingLimits(items=2048, tokens=7, in_flight=2)
-
     both = provider.within(operator)
-
     assert (both.items, both.tokens, both.in_flight) == (10, 7, 2)
 
 
@@ -139,9 +136,7 @@ def test_lower_limit_of_operator_and_provider_counts() -> None:
 def test_each_text_gets_its_own_vector(in_flight: int) -> None:
     limits = EmbeddingLimits(items=4, in_flight=in_flight)
     texts = [f"word{number} and more" for number in range(50)]
-
     found = embed(WordEmbedder(limits=limits), texts)
-
     assert found == {hash_text(text): vector_of(text) for text in texts}
 
 
@@ -221,9 +216,7 @@ def outcome(
 def test_too_large_batch_is_halved(most: int) -> None:
     embedder = Small(most=most)
     texts = [f"word{number} and more" for number in range(40)]
-
     found = outcome(embedder, texts)
-
     assert found.vectors == {hash_text(text): vector_of(text) for text in texts}
     assert (found.rejected, found.notes) == ((), {})
 
@@ -309,9 +302,7 @@ def test_too_long_text_is_found_and_changes_no_other(place: int) -> None:
 )
 def test_too_long_text_has_a_remark(policy: OnTokenLimit, remark: Remark) -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
-
     found = outcome(Small(words=30), ["short", long], policy)
-
     assert found.rejected == ()
     assert found.notes == {hash_text(long): remark}
     assert len(found.vectors) == 2
@@ -370,7 +361,6 @@ def states_in(embedder: WordEmbedder, texts: Sequence[str]) -> dict[TextHash, by
 def test_states_of_words_come_with_every_batch() -> None:
     texts = [f"The lamp of keeper{number}." for number in range(40)]
     embedder = StateEmbedder()
-
     assert states_in(embedder, texts) == {hash_text(text): states_of(text) for text in texts}
     assert embedder.documents == texts
 
@@ -390,7 +380,6 @@ def test_text_embedded_in_parts_has_no_states_of_words() -> None:
 
 def test_batch_that_needs_a_canary_has_no_states_of_words() -> None:
     joint = StateEmbedder(limits=EmbeddingLimits(joint=True))
-
     assert states_in(joint, ["The lamp.", "The keeper."]) == {}
 
 
@@ -454,9 +443,7 @@ def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
 
 def test_one_text_needs_no_canary() -> None:
     embedder = Joint("none")
-
     embed(embedder, ["one"])
-
     assert embedder.documents == ["one"]
 
 

@@ -50,7 +50,6 @@ def test_irregular_table_has_each_form_once_and_no_stop_word() -> None:
 
 def test_query_counts_irregular_forms_as_one_word() -> None:
     [word] = parse_query("find found finds", [ENGLISH]).words
-
     assert (word.forms[ENGLISH], word.count) == (("find", "found"), 3)
     assert forms("the founder found") == [("the",), ("founder",), ("find", "found")]
 

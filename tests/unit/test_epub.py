@@ -66,7 +66,6 @@ def test_auxiliary_pages_keep_their_place():
     book = Book(
         {"note.xhtml": page("<p>note</p>"), "one.xhtml": ONE}, itemref={"note.xhtml": 'linear="no"'}
     )
-
     assert texts(book) == ["note", "One", "First."]
 
 
@@ -92,7 +91,6 @@ def test_auxiliary_pages_keep_their_place():
 def test_a_page_is_found_however_its_address_is_written(href: str, member: str):
     media = 'media-type="application/xhtml+xml"'
     book = Book(item={href: media}, spine=[href], members={member: ONE})
-
     assert texts(book) == ["One", "First."]
 
 
@@ -109,7 +107,6 @@ def test_missing_pages_are_told_and_the_rest_goes_on():
 
 def test_epub_unreadable_page_is_reported():
     book = Book({"bad.xhtml": b"\x00\x01\x02\x03" * 9, "two.xhtml": TWO})
-
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("1 page is unreadable and left out.",)
 
@@ -160,7 +157,6 @@ def test_pages_that_are_not_well_formed_are_read_all_the_same(content: str):
 
 def test_pages_of_html_and_named_characters_are_read():
     body = "<p>caf&eacute;&mdash;bar&hellip;"
-
     assert texts(Book({"a.html": body, "b.xhtml": page(f"{body}</p>")})) == ["café—bar…"] * 2
 
 
@@ -216,7 +212,6 @@ def test_a_name_stands_in_the_text_that_was_read(
     version: int, body: str, label: str, name: str | None
 ):
     found = places(Book({"c1.xhtml": page(body)}, [(1, label, "c1.xhtml")], version=version))
-
     expected = name or "It rained all day, and the butler sat"
     assert {chapter for text, chapter, _ in found if text} == {expected}
 
@@ -229,7 +224,6 @@ def test_epub_label_does_not_depend_on_later_entries(version: int, kept: int):
     whole, cut = (
         places(Book(CHAPTERS, toc, version=version)) for toc in (CONTENTS, CONTENTS[:kept])
     )
-
     assert whole[:reached] == cut[:reached]
 
 
@@ -251,7 +245,6 @@ def test_epub_label_does_not_depend_on_later_entries(version: int, kept: int):
 )
 def test_a_label_is_shown_from_its_place_on_and_never_before(body: str, labelled: list[str]):
     found = places(Book({"a.xhtml": page(body)}, [(1, "Later", "a.xhtml#x")]))
-
     names = {labelled[0].removeprefix("- ")} if labelled else set()
     assert {chapter for _, chapter, _ in found if chapter} == names
     assert [text for text, chapter, _ in found if chapter] == labelled
@@ -259,7 +252,6 @@ def test_a_label_is_shown_from_its_place_on_and_never_before(body: str, labelled
 
 def test_a_place_at_the_end_of_a_page_labels_the_next_page():
     pages = {"a.xhtml": page("<p>a</p><p id='x'/>"), "b.xhtml": page("<p>b</p>")}
-
     assert places(Book(pages, [(1, "Next", "a.xhtml#x")])) == [("a", None, None), ("b", "b", None)]
 
 
@@ -276,9 +268,7 @@ def test_epub_entry_without_target_uses_the_next():
 
 def test_unnamed_part_leaves_its_chapters_alone():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
-
     found = places(Book(CHAPTERS, contents))
-
     assert found[0] == ("One", "One", None)
     assert found[2] == ("Inner", "One", "Inner")
     assert found[-1] == ("c", "Two", None)
@@ -323,7 +313,6 @@ def test_a_title_below_the_number_of_a_chapter_is_a_section():
 def test_epub_navigation_page_is_kept_without_lists():
     nav = nav_page([(1, "The end", "c2.xhtml")], before="<p>before</p>", after="<p>after</p>")
     book = Book({"nav.xhtml": nav, **CHAPTERS}, item={"nav.xhtml": 'properties="nav"'})
-
     assert texts(book)[:3] == ["before", "after", "One"]
     assert places(book)[-1] == ("c", "Two", None)
 
@@ -412,9 +401,7 @@ def test_a_cover_is_kept_once_even_if_it_is_on_no_page(body: str):
 def test_drawings_and_pictures_as_pages_are_counted():
     drawing = "<svg xmlns='http://www.w3.org/2000/svg'><text>drawn</text></svg>"
     book = Book({"a.svg": drawing, "b.png": PNG, "c.xhtml": ONE})
-
     found = loaded(book, images=True)
-
     assert [block.text for block in found.blocks] == ["", "", "One", "First."]
     assert [image.extension for image in found.images] == ["svg", "png"]
 
@@ -446,9 +433,7 @@ def test_printed_pages_begin_at_their_exact_place():
 def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str):
     body = page(f"<p>word <img src='../i/a.png' alt='{alt}'/></p>")
     book = Book({"t/a.xhtml": body}, members={"OEBPS/i/a.png": PNG})
-
     (block,) = loaded(book).blocks
-
     assert [placed.figure.alt for placed in block.figures] == [kept]
 
 
@@ -525,7 +510,6 @@ def test_a_book_whose_pages_are_encrypted_is_refused():
 )
 def test_hidden_fonts_hide_no_word(algorithm: str, member: str):
     book = Book({"a.xhtml": ONE}, members=encryption(algorithm, member))
-
     assert texts(book) == ["One", "First."]
 
 
@@ -533,7 +517,6 @@ def test_hidden_fonts_hide_no_word(algorithm: str, member: str):
 @pytest.mark.parametrize("member", ["OEBPS/a.xhtml", "OEBPS/content.opf", "META-INF/container.xml"])
 def test_entities_of_its_own_make_a_book_unsafe(member: str):
     trap = "<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]><x xmlns='y'>&b;</x>"
-
     with raises_code("source_unsafe"):
         loaded(Book({"a.xhtml": ONE}, members={member: trap}))
 
@@ -561,5 +544,4 @@ def test_page_under_many_ids_is_read_once():
     same = [f"{'./' * number}a.xhtml" for number in range(1, 40)]
     media = dict.fromkeys(same, 'media-type="application/xhtml+xml"')
     book = Book({"a.xhtml": ONE, "b.xhtml": TWO}, item=media, spine=["a.xhtml", *same, "b.xhtml"])
-
     assert texts(book) == ["One", "First.", "Two", "Second."]

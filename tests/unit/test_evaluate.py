@@ -55,25 +55,20 @@ def test_document_counts_once_at_its_first_passage() -> None:
 
 def test_document_of_grade_zero_is_irrelevant() -> None:
     query = replace(asked("b"), expected=(Expected("a", 0), Expected("b", 1)))
-
     result = judged(query, found("a=0.9", "b=0.7"))
-
     assert [one.grade for one in result.documents] == [0, 1]
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
 
 
 def test_documents_beyond_top_k_do_not_count() -> None:
     result = judged(asked("c", top_k=2), found("a=0.9", "b=0.8", "c=0.7"))
-
     assert result.metrics.hit == 0.0
     assert result.metrics.ndcg == 0.5
 
 
 def test_phrases_alone_judge_passages() -> None:
     passages = [*found("a=0.9"), *found("a=0.8", text="Where the\nBell hangs")]
-
     result = judged(asked(phrases=["bell hangs"]), passages)
-
     assert result.phrase_rank == 2
     assert result.metrics == QueryMetrics(hit=1.0, reciprocal_rank=0.5, phrase_hit=1.0)
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.8, True))
@@ -81,13 +76,11 @@ def test_phrases_alone_judge_passages() -> None:
 
 def test_phrase_beyond_top_k_does_not_count() -> None:
     passages = [*found("a=0.9"), *found("a=0.8", text="bell")]
-
     assert judged(asked(phrases=["bell"], top_k=1), passages).phrase_rank is None
 
 
 def test_documents_and_phrases_are_both_judged() -> None:
     result = judged(asked("b", phrases=["nowhere"]), found("b=0.9"))
-
     assert result.metrics.hit == 1.0
     assert result.metrics.phrase_hit == 0.0
     assert result.hits == (ScoredHit(0.9, False),)
@@ -95,7 +88,6 @@ def test_documents_and_phrases_are_both_judged() -> None:
 
 def test_query_without_results_is_empty() -> None:
     evaluation = evaluate("one", [asked("a")], lambda _: [])
-
     assert evaluation.results[0].state is State.EMPTY
     assert evaluation.totals.empty == 1
     assert evaluation.totals.metrics.recall == 0.0
@@ -130,25 +122,20 @@ def test_interrupted_evaluation_stops() -> None:
 
 def test_unjudged_query_does_not_affect_the_means() -> None:
     unjudged = [GoldenQuery("none", "x"), GoldenQuery("zero", "y", (Expected("a", 0),))]
-
     totals = evaluate("one", [asked("a"), *unjudged], lambda _: found("a=0.9")).totals
-
     assert (totals.queries, totals.judged, totals.unjudged) == (3, 1, 2)
     assert totals.metrics.hit == 1.0
 
 
 def test_unjudged_query_is_not_used_for_calibration() -> None:
     evaluation = evaluate("one", [GoldenQuery("none", "x")], lambda _: found("a=0.9"))
-
     assert scored_hits(evaluation) == []
 
 
 def test_document_under_two_names_counts_once() -> None:
     keys = {"3": "ferry", "ferry.epub": "ferry"}
     query = GoldenQuery("q", "x", (Expected("3", 2), Expected("ferry.epub", 1)))
-
     evaluation = evaluate("one", [query], lambda _: found("ferry=0.9"), identify=keys.get)
-
     assert evaluation.results[0].expected == (Expected("ferry", 2),)
     assert evaluation.results[0].metrics.recall == 1.0
 
@@ -167,9 +154,7 @@ def test_missing_expected_document_is_reported_and_missed() -> None:
 
 def test_search_time_does_not_count_for_equality() -> None:
     ticks = count()
-
     slow = evaluate("one", [asked("a")], lambda _: [], clock=lambda: float(next(ticks)))
-
     assert slow.results[0].seconds == 1.0
     assert slow.totals.seconds == 1.0
     assert slow == evaluate("one", [asked("a")], lambda _: [])
@@ -200,16 +185,13 @@ def whole() -> Evaluation:
 
 def test_evaluation_survives_json() -> None:
     evaluation = whole()
-
     assert msgspec.convert(json.loads(to_json(evaluation)), Evaluation) == evaluation
 
 
 def test_evaluation_contains_no_document_text() -> None:
     evaluation = whole()
     assert evaluation.results[1].metrics.phrase_hit == 1.0
-
     forms = [to_json(evaluation), evaluation_table(evaluation)]
-
     assert not [form for form in forms if SECRET in form]
 
 
@@ -225,8 +207,6 @@ def test_table_has_a_line_for_each_query_and_the_means() -> None:
 
 def test_table_columns_do_not_depend_on_query_text() -> None:
     query = replace(asked("a"), query="x\x1b[31m\u202ereversed\ttab\n" + "long " * 50)
-
     table = evaluation_table(evaluate("one", [query], lambda _: []))
-
     assert not set("\x1b\u202e\t") & set(table)
     assert len(table.splitlines()) == 5

@@ -77,9 +77,7 @@ def test_decide_adds_words_to_similarity_less_background() -> None:
 
 def test_record_leaves_out_words_that_were_not_counted() -> None:
     decision = decided(passage(0.5, 0.6, 0.55), passage(0.49, 0.1, 0.1, 1))
-
     record = json.loads(json.dumps(evidence_to_json(decision.evidence)))
-
     assert not {"usual_floor", "further_word_weight"} & record["settings"]["evidence"].keys()
     assert record["candidates"][0]["coverage"] == {"share": 0.6, "window": 0.55}
 

@@ -37,7 +37,6 @@ def test_best_window_has_most_words_and_grows_by_neighbours(
     runs: list[Run], sentences: tuple[int, int], score: float
 ) -> None:
     [excerpt] = choose_excerpts([runs], RARITY)
-
     assert ((excerpt.first, excerpt.last), excerpt.score) == (sentences, score)
 
 
@@ -45,20 +44,17 @@ def test_better_excerpts_come_first_and_weak_ones_are_left_out() -> None:
     found = list(
         choose_excerpts([[run_of("hook")], [run_of("key hook")], [run_of("key hook inn")]], RARITY)
     )
-
     assert [excerpt.passage for excerpt in found] == [2, 1]
 
 
 def test_rank_decides_between_equal_excerpts() -> None:
     found = list(choose_excerpts([[run_of("key")], [run_of("key")]], RARITY))
-
     assert [excerpt.passage for excerpt in found] == [0, 1]
     assert found[0].score > found[1].score
 
 
 def test_excerpt_grows_on_both_sides_as_far_as_it_fits() -> None:
     run = run_of("", "", "", "", "", "", length=100)
-
     assert grow(run, 3, 3) == (2, 5)
     assert grow(run, 0, 0) == (0, 3)
     assert grow(run, 5, 5) == (2, 5)
@@ -79,7 +75,6 @@ def test_excerpt_has_at_most_the_maximum_length() -> None:
 
 def test_passages_without_words_count_before_the_first_match() -> None:
     empty, full = [run_of("", "")], [run_of("key")]
-
     assert count_unmatched([full, empty]) == 0
     assert count_unmatched([empty, full, empty]) == 1
     assert count_unmatched([empty] * 9) == MAX_UNMATCHED

@@ -113,7 +113,6 @@ def test_figure_last_sid_covers_its_description() -> None:
 
 def test_a_figure_at_the_end_reaches_past_the_end() -> None:
     [record], _ = described(text("One. Two."), figure("late"))
-
     assert record.last_sid == 1
     assert record.reach == 2
 
@@ -168,7 +167,6 @@ def test_description_is_shortened_to_the_input_limit() -> None:
     [record], [chunk] = described(
         text("word " * 30 + "end."), figure("alt " * 300), text("cap " * 300, CAPTION), limit=40
     )
-
     assert COUNTER.count(record.description) <= 40
     assert chunk.text.startswith("Figure 1.\ncap cap")
 

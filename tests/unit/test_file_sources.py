@@ -44,9 +44,7 @@ def names(found: FoundSources, folder: Path) -> list[str]:
 
 def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "b/c.md", "b/photo.png", "Makefile", ".hidden.txt", ".git/x.txt")
-
     found = find(tmp_path)
-
     assert names(found, tmp_path) == ["a.txt", "b/c.md"]
     assert (found.unsupported, found.unmatched) == (2, ())
     assert found.roots == (Root(os.path.realpath(tmp_path), 2),)
@@ -82,9 +80,7 @@ def test_manifest_in_a_folder_is_not_a_source(tmp_path: Path) -> None:
 
 def test_file_named_directly_is_always_a_source(tmp_path: Path) -> None:
     tree(tmp_path, "photo.png", ".hidden.txt")
-
     found = find(tmp_path / "photo.png", tmp_path / ".hidden.txt")
-
     assert names(found, tmp_path) == ["photo.png", ".hidden.txt"]
     assert found.roots == ()
 
@@ -117,16 +113,13 @@ def test_a_pattern_is_expanded_and_remembered(tmp_path: Path, monkeypatch: pytes
 
 def test_existing_name_with_wildcards_is_not_a_pattern(tmp_path: Path) -> None:
     tree(tmp_path, "[ab].txt", "a.txt", "dir [1]/c.txt")
-
     assert names(find(tmp_path / "[ab].txt"), tmp_path) == ["[ab].txt"]
     assert names(find(tmp_path / "dir [1]"), tmp_path) == ["dir [1]/c.txt"]
 
 
 def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
-
     found = find(tmp_path / "*.md", tmp_path / "a.txt", tmp_path / "*" / ".." / "a.txt")
-
     assert names(found, tmp_path) == ["a.txt"]
     assert found.unmatched == (f"{tmp_path}/*.md", f"{tmp_path}/*/../a.txt")
 
@@ -134,7 +127,6 @@ def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path)
 @pytest.mark.parametrize("path", ["gone.txt", "gone/*.txt", "a.txt/*", "a\0b", "gone\0/*.txt"])
 def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
     tree(tmp_path, "a.txt")
-
     with raises_code("source_missing"):
         find(tmp_path, tmp_path / path)
 
@@ -277,7 +269,6 @@ def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) ->
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
 def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
     gone = source_for(Path(os.path.realpath(tmp_path)) / "gone" / "a.txt", origin=origin)
-
     with raises_code("source_missing"):
         FileSources(supported).read(gone)
 

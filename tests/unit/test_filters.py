@@ -42,7 +42,6 @@ def test_every_scope_demands_its_world_and_generation():
 
 def test_a_scope_over_some_documents_demands_one_of_them():
     narrowed = SCOPE.narrow(documents=[9, 2, 5])
-
     assert conditions(narrowed) == (TENANT, AnyOf(Field.DOCUMENT, (2, 5, 9)))
 
 
@@ -66,7 +65,6 @@ def test_a_scope_over_most_documents_leaves_out_the_others():
 @proves("reading.never-past-position")
 def test_scope_of_a_reader_is_never_widened():
     scope = SCOPE.for_reader(5, 1, 3)
-
     assert [scope.for_reader(5, 1, sid).position for sid in (9, 3, 2, -1)] == [3, 3, 2, -1]
     assert scope.for_reader(6, 1, 3).documents == frozenset()
     assert scope.narrow(chapter="One").position == 3
@@ -150,7 +148,6 @@ ALL_KINDS = (
 
 def test_the_embedded_engine_gets_every_condition_in_its_own_classes():
     world, documents, position, points = build(ALL_KINDS, qdrant_edge).must
-
     assert (world.key, world.match.value) == ("tenant", f"{WORLD}.2")
     assert (documents.key, documents.match.value) == ("document", [1, 2])
     assert (position.key, position.range.lte, position.range.lt) == ("pos_start", 41, None)

@@ -69,7 +69,6 @@ def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added
 
 def test_the_rule_knows_pronouns_of_other_languages() -> None:
     last = turn("Wer schrieb den Brief an Effi Briest?", "Der Major von Crampas schrieb ihn.")
-
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
 
 
@@ -78,7 +77,6 @@ def test_carried_words_do_not_grow_with_the_conversation() -> None:
     for number in range(20):
         question = f"And why did he visit place{number}?"
         turns.append(turn(question, standalone=rewrite_by_rule(question, turns)))
-
     assert len(turns[-1].standalone.split()) <= 8 + 12
 
 
@@ -122,7 +120,6 @@ def test_a_reply_is_one_line_or_none(reply: str, wanted: str | None) -> None:
 
 def test_a_reply_without_end_is_cut_off() -> None:
     model = Scripted(["why "] * 100_000)
-
     assert ask_for_rewrite(model, MESSAGES) is None
     assert model.given < 1000
     assert model.closed == 1

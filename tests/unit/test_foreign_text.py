@@ -44,16 +44,13 @@ def test_run_that_exceeds_a_tenth_gives_the_notice_once(library: Library) -> Non
 @pytest.mark.recommended
 def test_first_run_with_foreign_text_gives_the_notice(library: Library) -> None:
     world = library.create_world("notes")
-
     report = world.add_texts([GERMAN, FRENCH, ENGLISH])
-
     assert [warning[:3] for warning in report.warnings] == ["67%"]
     assert "(de, fr)" in report.warnings[0] or "(fr, de)" in report.warnings[0]
 
 
 def test_notice_names_no_model_that_does_not_know_the_language(library: Library) -> None:
     [notice] = add(library.create_world("notes"), ICELANDIC, "is")
-
     assert "(is)" in notice
     assert "Configure a model for them" in notice
     assert "multilingual" not in notice

@@ -55,7 +55,6 @@ class Blind(WordEmbedder):
 @pytest.mark.contract
 def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
-
     assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
     assert sources(world.search("the otters", floor=0.0, mode="hybrid"))[0] == "c.txt"
 
@@ -177,9 +176,7 @@ def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> No
     lib = make_library(tmp_path, watched=True)
     world = lib.world(**TALES)
     lib.journal.clear()
-
     world.search("harbour", floor=0.0, mode="hybrid")
-
     assert [call for call in lib.journal if call.startswith("index.")] == ["index.search_with"]
 
 
@@ -229,9 +226,7 @@ class Floorless(MemoryIndex):
 
 def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
     world = make_library(tmp_path, index=Floorless()).world(**TALES)
-
     found = world.search("otter harbour", floor=0.54, mode="hybrid")
-
     assert 0 < len(found.passages) < 4
     assert all(one.score >= 0.54 for one in found.passages)
 
@@ -299,7 +294,6 @@ def test_a_phrase_in_quotes_occurs_in_every_result(lib: LibraryFixture, mode: Mo
 
 def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
-
     assert len(sources(world.search('"by the harbour"', floor=0.0, mode="vector"))) == 4
 
 

@@ -23,10 +23,8 @@ def test_threshold_is_raised_until_the_last_block_ends() -> None:
 
 def test_threshold_is_restored_after_an_error() -> None:
     before = gc.get_threshold()
-
     with pytest.raises(ValueError, match="stop"), collecting_less():
         raise ValueError("stop")
-
     assert gc.get_threshold() == before
 
 

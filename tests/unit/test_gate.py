@@ -42,7 +42,6 @@ def test_a_first_generation_fails_when_a_query_did() -> None:
 
 def test_a_first_generation_that_nobody_judged_fails() -> None:
     unjudged = evaluate("new", [GoldenQuery("1", "?")], lambda _: [])
-
     assert codes(None, unjudged) == ["nothing_judged"]
 
 

@@ -82,7 +82,6 @@ def rows(lib: LibraryFixture, world: World) -> int:
 
 def test_cancelled_upload_leaves_no_row_and_no_point(lib: LibraryFixture, world: World) -> None:
     cancelled_while_embedded(lib, world, STORY)
-
     assert world.documents.list() == []
     assert (rows(lib, world), files(lib)) == (0, [])
     assert settled(lib, world, upload(world, STORY)).state is JobState.DONE

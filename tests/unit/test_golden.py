@@ -110,23 +110,19 @@ def test_missing_id_depends_on_question_not_on_place() -> None:
 
 def test_repeated_question_is_refused_with_both_lines() -> None:
     line = {"query": "one", "expected": ["a"]}
-
     [(number, reason)] = faults(line, "", {"query": "x", "expected": ["a"]}, line)
-
     assert number == 4
     assert "line 1" in reason
 
 
 def test_empty_expected_list_means_unjudged() -> None:
     [query] = parse({"query": "who?", "expected": []})
-
     assert query.expected == ()
     assert query.phrases == ()
 
 
 def test_query_without_expectations_is_refused() -> None:
     [(_, reason)] = faults({"query": "who?", "top_k": 3})
-
     assert "neither expected documents nor phrases" in reason
 
 
@@ -187,10 +183,8 @@ def test_all_faults_are_reported_in_line_order() -> None:
 
 def test_yaml_fault_has_the_line_of_its_field() -> None:
     yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: yes\n- query: z\n"
-
     with raises_code("golden_invalid") as caught:
         parse_golden("golden.yml", yaml)
-
     assert [number for number, _ in caught.value.lines] == [3, 4, 5]
     assert "golden.yml: line 3: top_k must be from 1" in str(caught.value)
 
@@ -207,7 +201,6 @@ def test_yaml_fault_has_the_line_of_its_field() -> None:
 def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: int) -> None:
     with raises_code("golden_invalid") as caught:
         parse_golden(name, content)
-
     assert [number for number, _ in caught.value.lines] == [line]
 
 
@@ -222,7 +215,6 @@ def test_byte_order_mark_is_ignored() -> None:
 
 def test_question_digest_ignores_expected_documents() -> None:
     query = GoldenQuery("a", "who?", (Expected("x"),), ("one",))
-
     assert question_digest(query) != question_digest(GoldenQuery("a", "who?", (), ("two",)))
     assert question_digest(query) == question_digest(GoldenQuery("b", "who?", (), ("one",)))
 
@@ -302,7 +294,6 @@ def test_parsing_ends_for_a_cancelled_request() -> None:
 
 def test_query_is_marked_as_absent() -> None:
     [found] = parse({"query": "who?", "answer": "absent"})
-
     assert (found.absent, found.expected, found.phrases) == (True, (), ())
     assert faults({"query": "who?", "answer": "none"}) == [(1, "answer must be 'absent'")]
     message = "has an expected answer, and says that the answer is absent"

@@ -77,7 +77,6 @@ def test_parse_yaml_reads_lists_mappings_quotes_and_numbers() -> None:
 
 def test_parse_yaml_returns_the_line_of_each_entry_and_field() -> None:
     first, second = read_items(WHOLE)
-
     assert (first.line, second.line) == (3, 17)
     assert first.lines == {"id": 3, "query": 4, "expected": 5, "relevance": 6, "filters": 10}
     assert second.lines == {"query": 17, "phrases": 18, "expected": 21}
@@ -150,20 +149,17 @@ def test_anything_but_a_list_of_mappings_is_refused(text: str) -> None:
 
 def test_faults_of_several_entries_are_reported_together() -> None:
     text = "- query: !t x\n- query: good\n- query: !t y\n  top_k: yes\n- stray\n"
-
     assert [line for line, _ in faults(text)] == [1, 3, 5]
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
 def test_deep_nesting_is_refused(opening: str) -> None:
     [(line, reason)] = faults(f"- query: {'' if opening == '- ' else opening * 5000}\n")
-
     assert (line, bool(reason)) == (1, True)
 
 
 def test_aliases_that_multiply_are_refused_at_once() -> None:
     levels = "\n".join(f"  l{n}: &l{n} [*l{n - 1}, *l{n - 1}]" for n in range(1, 60))
     start = time.monotonic()
-
     assert "anchors and aliases" in faults(f"- l0: &l0 [x]\n{levels}\n")[0][1]
     assert time.monotonic() - start < 5

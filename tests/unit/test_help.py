@@ -44,9 +44,7 @@ def undescribed(owner: Any, name: str) -> list[str]:
 @pytest.mark.parametrize("kind", CLASSES)
 def test_help_describes_every_argument(kind: type) -> None:
     public = [name for name in dir(kind) if not name.startswith("_")]
-
     found = {name: missing for name in public if (missing := undescribed(kind, name))}
-
     assert found == {}
     methods = [name for name in public if callable(getattr(kind, name))]
     assert [name for name in methods if not inspect.getdoc(getattr(kind, name))] == []
@@ -59,7 +57,6 @@ def test_help_describes_functions_of_the_package() -> None:
 
 def test_help_of_search_lists_filters_and_passage_options() -> None:
     names = list(inspect.signature(World.search).parameters)
-
     assert {*FILTER_NAMES, *PassageArguments.__annotations__} < set(names)
     assert "Returns:" in (World.search.__doc__ or "")
     assert "Raises:" in (World.search.__doc__ or "")

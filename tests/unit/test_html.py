@@ -105,7 +105,6 @@ def test_each_block_has_its_kind():
 
 def test_list_items_have_their_marks_and_are_indented_by_level():
     page = "<ul><li>one<br>on<li>two<ol><li>first<p>below</ol><li><p>three</ul>"
-
     assert {kind for kind, _ in kinds(page)} == {BlockKind.LIST}
     assert texts(page) == ["- one\n  on", "- two", "  1. first", "    below", "- three"]
 
@@ -159,13 +158,11 @@ def test_a_table_that_only_puts_a_page_in_order_is_no_table(page: str):
 )
 def test_html_layout_table_is_not_a_table(content: str):
     found = [kind for kind, _ in kinds(f"<table><tr><td>menu<td>{content}</table>")]
-
     assert BlockKind.TABLE not in found
 
 
 def test_a_table_within_a_table_stays_readable():
     inner = "<table><tr><td>a<td>b<tr><td>c<td>d</table>"
-
     assert kinds(f"<table><tr><td>one<td>{inner}</table>") == [
         (BlockKind.PARAGRAPH, "one"),
         (BlockKind.TABLE, "a | b\nc | d"),
@@ -192,7 +189,6 @@ def test_a_table_within_a_table_stays_readable():
 )  # fmt: skip
 def test_html_hidden_text_is_left_out(element: str):
     page = f"<head><title>secret</title></head><p>before</p>{element}<p>after</p>"
-
     assert texts(page) == ["before", "after"]
 
 
@@ -228,14 +224,12 @@ def test_html_lone_boilerplate_is_kept(page: str):
 def test_the_main_part_is_preferred(main: str):
     text = "<header><h2>Byline</h2></header>" + "<p>A sentence of the text.</p>" * 9
     page = f"<div>site name</div>{main.format(text)}<div>seen by others</div>"
-
     assert texts(page) == ["Byline", *["A sentence of the text."] * 9]
 
 
 @pytest.mark.parametrize("part", ["<main>{}</main>", "<article>{}</article>"])
 def test_a_main_part_that_holds_next_to_nothing_is_not_believed(part: str):
     page = f"<p>{'The text of the page. ' * 20}</p>{part.format('little')}"
-
     assert len(texts(page)) == 2
 
 
@@ -250,7 +244,6 @@ def test_a_main_part_that_holds_next_to_nothing_is_not_believed(part: str):
 )
 def test_html_boilerplate_of_the_page_is_left_out(part: str):
     words = re.sub("<nav>.*</nav>|<[^>]*>", " ", part).split()
-
     assert texts(f"<p>text</p>{part}") == ["text"]
     assert " ".join(texts(f"<section><p>text</p>{part}</section>")).split() == ["text", *words]
 
@@ -268,7 +261,6 @@ def test_html_headings_make_chapters_and_sections():
 @pytest.mark.parametrize("later", ["", "<h1>X</h1>", "<h2>X</h2><p>y</p>", "<h3>X</h3>"])
 def test_html_places_do_not_depend_on_later_text(later: str):
     page = "<p>zero</p><h2>A</h2><p>one</p><h3>B</h3><p>two</p>"
-
     assert places(page + later)[:5] == places(page)
 
 
@@ -341,9 +333,7 @@ def numbered(page: str) -> str:
 def test_the_words_of_the_body_are_kept_once_each_and_in_order(body: str):
     page = numbered(re.sub("</?(?:main|article)>", "", body))
     expected = WORD.findall(re.sub("<[^>]*>", " ", page))
-
     text = "\n".join(texts(f"<body>{page}</body>"))
-
     assert WORD.findall(text) == expected
     assert ("unseen" in text) <= (not expected)
 

@@ -83,7 +83,6 @@ def test_html_note_mark_is_separated_from_its_text(mark: str):
 
 def test_within_a_note_a_link_at_the_beginning_is_its_mark():
     page = "<aside role=doc-footnote><a href='#r'>1</a>Volumes <a href='#s'>2</a></aside>"
-
     assert text(page) == "[1] Volumes 2"
 
 
@@ -133,5 +132,4 @@ def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
 
 def test_html_many_note_marks_are_all_separated():
     mark = "<sup><a href='#n'>1</a></sup>"
-
     assert text(f"<p>a{mark * 20_000}") == "a" + "[1]" * 20_000

@@ -88,7 +88,6 @@ def test_bytes_come_from_the_page_itself_when_they_are_wanted(element: str):
 
 def test_equal_pictures_are_kept_once():
     found = loaded(f"<img src='{PNG_ADDRESS}'>" * 3, images=True)
-
     assert [figure.figure.image for figure in found.blocks[0].figures] == [0, 0, 0]
     assert len(found.images) == 1
 
@@ -108,7 +107,6 @@ def test_equal_pictures_are_kept_once():
 )
 def test_html_pictures_are_counted_and_not_fetched(source: str, counts: PictureCounts):
     found = loaded(f"<p>x<img src='{source}'></p>", images=True)
-
     assert (found.images, found.pictures) == ((), counts)
     figure = found.blocks[0].figures[0].figure
     assert figure.image is None
@@ -133,7 +131,6 @@ def test_html_page_breaks_start_printed_pages():
     page = (
         "<p>one <span role=doc-pagebreak aria-label='7'></span>two</p><p role=doc-pagebreak>xi</p>"
     )
-
     assert [block.pages for block in loaded(page).blocks] == [(PageStart(4, 7),)]
 
 
@@ -182,7 +179,5 @@ XHTML = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head>{
 @pytest.mark.parametrize("head", ["<title/>", '<script src="x"/>', "<style/>"])
 def test_an_empty_element_of_xhtml_swallows_nothing(head: str, flaw: str):
     body = f"<body><p>one<a id='x'/></p><p><![CDATA[a < b]]></p>{flaw}<p>two</p></body>"
-
     found = texts(XHTML.format(head, body))
-
     assert [found[0], found[1], found[-1]] == ["one", "a < b", "two"]

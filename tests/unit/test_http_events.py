@@ -53,9 +53,7 @@ def produce_numbers(wait: Callable[[], None], every: int) -> Iterator[Event]:
 @each_row("every", [1, 2, 100])
 def test_all_events_are_sent_in_order(every: int) -> None:
     expected = [b"event: piece\ndata: %d\n\n" % number for number in range(50)]
-
     blocks = send_all(lambda wait: produce_numbers(wait, every))
-
     assert b"".join(blocks) == b"".join(expected)
     assert len(blocks) >= 50 // every
 
@@ -81,5 +79,4 @@ def test_what_fails_is_the_last_event() -> None:
 
 def test_a_stream_that_no_thread_can_produce_is_a_problem() -> None:
     [block] = send_all(lambda _: iter([Event("piece", 1)]), threads=0)
-
     assert b'"code":"overloaded"' in block

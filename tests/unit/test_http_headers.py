@@ -15,7 +15,6 @@ def test_a_header_has_all_its_values_in_order() -> None:
 def test_a_copy_of_a_scope_has_its_own_headers() -> None:
     scope: Any = {"headers": [(b"authorization", b"Bearer first")]}
     assert header(scope, b"authorization") == [b"Bearer first"]
-
     copy = {**scope, "headers": [(b"authorization", b"Bearer second")]}
     assert header(copy, b"authorization") == [b"Bearer second"]
     assert header(scope, b"authorization") == [b"Bearer first"]

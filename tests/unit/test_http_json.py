@@ -109,9 +109,7 @@ def test_client_sends_json_and_parses_the_reply(server: Echo, client: JsonClient
 
 def test_path_of_the_base_url_precedes_every_path(server: Echo) -> None:
     client = JsonClient(f"{server.url}/behind/a/proxy/", label="Echo", clock=ManualClock())
-
     client.get("/api/tags").read(Said)
-
     assert [(asked.method, asked.path) for asked in server.asked] == [
         ("GET", "/behind/a/proxy/api/tags")
     ]
@@ -123,16 +121,13 @@ def test_no_proxy_of_the_environment_is_used(
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-
     ask(client)
-
     assert len(server.asked) == 1
 
 
 def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         client.get("/", headers={"Authorization": f"{SECRET}\nHost: elsewhere"})
-
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
 
 
@@ -167,7 +162,6 @@ def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> N
 def test_only_plain_http_urls_are_accepted(url: str) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_target(url)
-
     assert SECRET not in str(refusal.value)
 
 
@@ -240,7 +234,6 @@ def test_next_address_of_a_host_is_tried_after_a_failure(
         dead = closed.getsockname()
     resolve_to(monkeypatch, ("0.0.0.0", server.port), dead, ("127.0.0.1", server.port))
     client = JsonClient(f"http://{host}:{server.port}", label="Echo", clock=ManualClock())
-
     assert ask(client).said
 
 
@@ -248,9 +241,7 @@ def test_next_address_of_a_host_is_tried_after_a_failure(
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {}, {"Location": f"{server.url}/{SECRET}"})
-
     error = refused(client, ProviderRefused)
-
     assert f"(status {status}); redirects are not followed" in error.message
     assert len(server.asked) == 1
 
@@ -273,16 +264,13 @@ def test_temporary_failure_is_retryable(server: Echo, client: JsonClient, status
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 422, 451, 501, 505])
 def test_refusal_is_not_retryable(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
-
     error = refused(client, ProviderRefused)
-
     assert not error.retryable
     assert str(status) in error.message
 
 
 def test_too_large_request_has_its_own_error(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(413, body=SECRET.encode(), content_type="text/plain")
-
     assert not refused(client, "provider_batch_too_large").retryable
 
 
@@ -340,23 +328,19 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
 )  # fmt: skip
 def test_unreadable_reply_is_a_bad_reply(server: Echo, client: JsonClient, reaction: Reaction):
     server.fault = lambda asked: reaction
-
     refused(client, ProviderBadReply)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_nan_in_a_reply_affects_only_its_vector(server: Echo, client: JsonClient, number: str):
     server.fault = lambda asked: Answer(body=f'{{"numbers": [1.5, {number}]}}'.encode())
-
     first, second = client.get("/").read(Numbers).numbers
-
     assert first == 1.5
     assert not math.isfinite(second)
 
 
 def test_json_reply_needs_no_content_type(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(body=b'{"said": "x", "more": 1}', content_type="")
-
     assert ask(client) == Said("x")
 
 
@@ -371,7 +355,6 @@ def test_json_reply_needs_no_content_type(server: Echo, client: JsonClient) -> N
 )
 def test_truncated_reply_is_retryable(server: Echo, client: JsonClient, reaction: Reaction) -> None:
     server.fault = lambda asked: reaction
-
     assert refused(client, ProviderUnavailable).retryable
 
 
@@ -392,14 +375,12 @@ def test_reply_over_32_mebibytes_is_refused(
     server: Echo, client: JsonClient, reaction: Callable[[], Reaction]
 ) -> None:
     server.fault = lambda asked: reaction()
-
     assert "32 MiB" in refused(client, ProviderBadReply).message
 
 
 def test_reply_of_exactly_the_limit_is_accepted(server: Echo) -> None:
     client = client_of(server, bounds=Bounds(body_bytes=1000))
     server.fault = lambda asked: Answer(body=b'{"said": "x"}'.ljust(1000))
-
     assert ask(client) == Said("x")
 
 
@@ -428,7 +409,6 @@ def test_permanent_failure_quotes_the_server(server: Echo) -> None:
 )
 def test_slow_reply_ends_at_the_deadline(server: Echo, head: bytes) -> None:
     server.fault = lambda asked: Raw(drops(head))
-
     assert "in time" in refused(client_of(server, clock=TickingClock()), TimedOut).message
 
 
@@ -445,7 +425,6 @@ def test_silent_server_times_out(server: Echo) -> None:
 
 def test_expired_request_is_not_sent(server: Echo) -> None:
     refused(client_of(server, bounds=Bounds(total_seconds=0.0)), TimedOut)
-
     assert server.asked == []
 
 
@@ -487,27 +466,21 @@ def test_concurrent_threads_get_their_own_replies(server: Echo, client: JsonClie
 def test_closed_kept_connection_is_replaced_silently(server: Echo, client: JsonClient) -> None:
     ask(client)
     server.hang_up()
-
     assert ask(client).said
-
     assert server.connections == 2
 
 
 def test_only_one_new_connection_is_tried(server: Echo, client: JsonClient) -> None:
     ask(client)
     server.fault = lambda asked: Raw()
-
     refused(client, ProviderUnavailable)
-
     assert len(server.asked) == 3
 
 
 def test_broken_reply_on_a_kept_connection_is_not_repeated(server: Echo, client: JsonClient):
     ask(client)
     server.fault = lambda asked: Answer(content={"said": "x"}, cut=3)
-
     refused(client, ProviderUnavailable)
-
     assert len(server.asked) == 2
 
 
@@ -515,24 +488,19 @@ def test_failed_connection_is_not_reused(server: Echo, client: JsonClient) -> No
     server.fault = lambda asked: declared(1 << 50)
     refused(client, ProviderBadReply)
     server.fault = None
-
     assert ask(client).said
-
     assert server.connections == 2
 
 
 def test_connection_closed_after_a_reply_is_no_failure(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(pieces=[b'{"said": ', b'"x"}'])
-
     assert [ask(client).said for _ in range(3)] == ["x"] * 3
-
     assert server.connections == 3
 
 
 def test_discarded_client_leaves_no_open_connection(server: Echo) -> None:
     client = client_of(server)
     ask(client)
-
     # An open socket that is only collected is a warning, and a warning is a failure here.
     del client
     gc.collect()
@@ -586,9 +554,7 @@ def test_untrusted_certificate_is_refused(encrypted: Echo) -> None:
 
 def test_server_without_tls_gets_nothing_over_https(server: Echo) -> None:
     client = JsonClient(server.url.replace("http:", "https:"), label="Echo", clock=ManualClock())
-
     refused(client, ProviderUnavailable)
-
     assert server.asked == []
 
 

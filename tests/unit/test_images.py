@@ -67,7 +67,6 @@ def test_only_pictures_that_cannot_act_are_called_pictures(
         paragraph("Here ", drawing("rId1", "boats"), " they are."), media={f"image1.{ending}": PNG}
     )
     world = filled(lib, content)
-
     assert world.documents.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
 
 
@@ -153,7 +152,6 @@ def test_same_document_id_in_another_world_gives_no_image(lib: LibraryFixture, w
 def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: World) -> None:
     reference = f"{doc_id(world)}/img_001.png"
     filled(lib, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
-
     with raises_code("image_not_found"):
         world.documents.image(reference)
     assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
@@ -176,7 +174,6 @@ def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
 
 def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(extract_images=True)))
-
     assert [(one.sid, one.description) for one in world.documents.sentences(1).figures] == [
         (1, None)
     ] * 2
@@ -242,7 +239,6 @@ def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> N
 
 def test_a_forged_description_is_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
-
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 
@@ -252,7 +248,6 @@ def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: Worl
         [one.sid for one in world.documents.sentences(1, offset=n, limit=1).figures]
         for n in range(5)
     ]
-
     assert on == [[], [1, 1], [], [], []]
 
 
@@ -261,7 +256,6 @@ def test_a_figure_before_all_text_stands_at_the_first_sentence(lib: LibraryFixtu
         paragraph(drawing("rId1", "cover")), paragraph("It began."), media={"image1.png": PNG}
     )
     world = filled(library(lib.folder / "bare", FigureFlags(chunks=True)), content)
-
     assert [one.sid for one in world.documents.sentences(1).figures] == [0]
 
 
@@ -295,7 +289,6 @@ def test_images_are_read_by_world_document_token_and_name(assets: AssetFolder) -
 
 def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
     assets.stage_images(HERE, "doc", "two", [Image("png", b"newer")])
-
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
     assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
     assert assets.read(THERE, "doc", "two", "img_001.png") is None

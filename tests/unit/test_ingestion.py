@@ -27,9 +27,7 @@ def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixtur
 def test_numbers_of_deleted_documents_are_not_given_again(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     world.documents.delete("1")
-
     world.ingest(str(lib.folder / "files"))
-
     assert [document.number for document in world.documents.list()] == [2]
     assert_settled(lib, world)
 
@@ -72,10 +70,8 @@ def test_one_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World)
 def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     before = lib.sql("SELECT * FROM documents")
-
     with raises_code("source_missing"):
         world.ingest([lib.write("b.txt", story(2)), str(tmp_path / "nowhere.txt")])
-
     assert lib.sql("SELECT * FROM documents") == before
 
 
@@ -92,7 +88,6 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(error):
         world.ingest(lib.write("a.txt", story(3)), **argument)
-
     assert world.documents.list() == []
     assert lib.embedder.calls == 0
 
@@ -140,5 +135,4 @@ def test_vectors_of_the_test_embedder_are_unit_vectors() -> None:
     from tests.support.worlds import similarity
 
     vector = vector_of("harbour light")
-
     assert similarity(vector, vector) == pytest.approx(1.0)

@@ -168,7 +168,6 @@ def test_job_of_a_dead_process_can_be_resumed(lib: LibraryFixture) -> None:
 def test_reused_process_id_is_not_the_old_process(lib: LibraryFixture) -> None:
     processes = lib.library._components.processes
     machine, _, _ = processes.own().rpartition("/")
-
     assert processes.is_alive(processes.own())
     assert not processes.is_alive(f"{machine}/{os.getpid()}:1")
     assert processes.is_alive("another-machine/1:1")

@@ -60,10 +60,8 @@ class Ring:
 
 def test_keys_are_used_in_turn() -> None:
     server, ring = Server(), Ring(key("a"), key("b"), key("c"))
-
     for _ in range(7):
         ring.send(server)
-
     assert "".join(server.came) == "abcabca"
 
 
@@ -98,9 +96,7 @@ def test_threads_share_the_rotation_evenly() -> None:
 )
 def test_no_request_is_sent_without_a_usable_key(keys: list[ProviderKey]) -> None:
     server = Server()
-
     error = Ring(*keys).error(server)
-
     assert error.code == "credentials_missing"
     assert MODEL in str(error)
     assert server.came == []
@@ -109,10 +105,8 @@ def test_no_request_is_sent_without_a_usable_key(keys: list[ProviderKey]) -> Non
 def test_key_is_used_only_for_its_models() -> None:
     server = Server()
     ring = Ring(key("a", models=("other",)), key("b", models=(MODEL, "other")), key("c"))
-
     for _ in range(4):
         ring.send(server)
-
     assert "".join(server.came) == "bcbc"
 
 
@@ -155,9 +149,7 @@ def test_cooling_keys_report_the_shortest_cooldown() -> None:
 
 def test_pause_of_zero_seconds_causes_no_loop() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(429, 0.0), b=reply(429, 0.0))
-
     error = ring.error(server)
-
     assert error.code == "provider_cooldown"
     assert (error.retry_after, server.came) == (0.0, ["a", "b"])
 
@@ -176,35 +168,28 @@ def test_rings_with_one_store_share_cooldowns() -> None:
 def test_cooldown_beyond_the_maximum_is_ignored() -> None:
     ring, server = Ring(key("a")), Server()
     ring.cooldowns.cool_down("openai", "a", ring.clock.time + 86_400)
-
     ring.send(server)
-
     assert server.came == ["a"]
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_denied_key_is_not_used_again(status: int) -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
-
     for _ in range(4):
         assert ring.send(server).status == 200
-
     assert server.came == ["a", "b", "b", "b", "b"]
 
 
 @proves("errors.bad-key-configuration")
 def test_denial_of_every_key_is_an_error_without_a_request() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
-
     assert [type(ring.error(server)) for _ in range(2)] == [ProviderRefused, ProviderRefused]
     assert server.came == ["a", "b"]
 
 
 def test_denied_key_does_not_hide_a_cooling_key() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(429, 9.0))
-
     error = ring.error(server)
-
     assert error.code == "provider_cooldown"
     assert error.retry_after == 9.0
 
@@ -212,14 +197,12 @@ def test_denied_key_does_not_hide_a_cooling_key() -> None:
 @pytest.mark.parametrize("status", [200, 400, 404, 413, 500, 503])
 def test_key_ring_returns_other_replies_unchanged(status: int) -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
-
     assert ring.send(server).status == status
     assert server.came == ["a"]
 
 
 def test_keyless_server_gets_no_key() -> None:
     server = Server(nobody=reply(429, 5.0))
-
     assert keyless_ring(ManualClock()).send(MODEL, server).status == 429
     assert server.came == ["nobody"]
 
@@ -228,7 +211,6 @@ def test_keyless_server_gets_no_key() -> None:
 @pytest.mark.parametrize("text", ["", "  ", "sk-secret-\n", "sk-secret-é", "sk-secret-\x00"])
 def test_invalid_key_is_refused_by_its_name(text: str) -> None:
     wrong = ProviderKey("openai", "main", Secret(text))
-
     with pytest.raises(InvalidConfiguration, match="'main'") as caught:
         Ring(wrong)
     assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
@@ -237,7 +219,6 @@ def test_invalid_key_is_refused_by_its_name(text: str) -> None:
 def test_disabled_key_is_not_validated() -> None:
     server = Server()
     unread = ProviderKey("openai", "old", Secret(""), enabled=False)
-
     assert Ring(unread, key("a")).send(server).status == 200
     assert server.came == ["a"]
 
@@ -250,7 +231,5 @@ def test_duplicate_key_names_are_refused() -> None:
 @proves("errors.no-secrets")
 def test_repr_of_ring_and_key_hides_the_secret() -> None:
     ring = Ring(key("a"))
-
     shown = f"{key('a')!r} {key('a')} {ring.ring!r} {vars(ring.ring)} {ring.cooldowns.__dict__}"
-
     assert "sk-secret" not in shown

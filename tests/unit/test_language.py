@@ -73,7 +73,6 @@ def test_a_few_letters_of_east_asia_say_as_much_as_many_others() -> None:
 def test_text_after_the_sample_does_not_matter() -> None:
     german = SENTENCES["de"] + " "
     begin = german * (SAMPLE // len(german) + 1)
-
     assert detect_language(begin[:SAMPLE] + SENTENCES["zh"] * 5000) == "de"
     assert detect_language("x " * SAMPLE + begin) is None
 

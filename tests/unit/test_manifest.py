@@ -78,13 +78,11 @@ def test_line_with_only_a_path_declares_nothing() -> None:
 
 def test_no_tags_at_all_are_not_the_same_as_tags_left_out() -> None:
     [entry] = parse({"path": "a.txt", "tags": []})
-
     assert entry.declared.tags == ()
 
 
 def test_blank_lines_are_left_out_and_counted() -> None:
     entries = parse("", '{"path": "a.txt"}\r', " \t ", '  {"path": "b.txt"}  ', "")
-
     assert [(entry.line, entry.path) for entry in entries] == [(2, "a.txt"), (4, "b.txt")]
 
 
@@ -95,7 +93,6 @@ def test_a_manifest_without_lines_has_no_entries() -> None:
 
 def test_byte_order_mark_is_allowed_at_the_start_only() -> None:
     line = b'{"path": "a.txt"}'
-
     assert len(parse(codecs.BOM_UTF8 + line)) == 1
     assert "byte order mark" in faults(line, codecs.BOM_UTF8 + line)[0][1]
     assert fault(codecs.BOM_UTF16_LE + line.decode().encode("utf-16-le")) == "not UTF-8"
@@ -103,9 +100,7 @@ def test_byte_order_mark_is_allowed_at_the_start_only() -> None:
 
 def test_only_a_line_feed_ends_a_line() -> None:
     title = "One\u2028two\u0085three"
-
     [entry] = parse(json.dumps({"path": f"{title[:7]}.txt"}, ensure_ascii=False))
-
     assert entry.path == "One\u2028two.txt"
 
 
@@ -125,7 +120,6 @@ def test_all_bad_lines_are_reported_with_their_numbers() -> None:
 
 def test_message_lists_ten_lines_and_counts_the_rest() -> None:
     error = LinesInvalid("manifest_invalid", "m.jsonl", faults(*["?"] * 12))
-
     assert "line 10: not JSON" in str(error)
     assert "line 11" not in str(error)
     assert "and 2 more" in str(error)
@@ -192,7 +186,6 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
 @proves("manifest.lines")
 def test_an_unknown_field_is_refused_with_the_one_that_was_meant(field: str, meant: str) -> None:
     reason = fault({"path": "a.txt", field: "x"})
-
     assert reason == f"unknown field {field!r}; did you mean {meant}?"
 
 
@@ -225,7 +218,6 @@ WRONG = [
 @proves("manifest.lines")
 def test_invalid_value_is_refused_with_its_field(field: str, value: Any) -> None:
     reason = fault({"path": "a.txt", field: value})
-
     assert reason.startswith(f"{field} ")
     assert len(reason) < 200
 
@@ -272,7 +264,6 @@ LOOKALIKES = [
 @each_row("path", LOOKALIKES)
 def test_name_that_resembles_a_way_out_is_accepted(path: str) -> None:
     [entry] = parse({"path": path})
-
     assert entry.path == path
 
 
@@ -281,7 +272,6 @@ def test_metadata_text_does_not_depend_on_key_order() -> None:
         '{"path": "a.txt", "metadata": {"b": 1, "a": {"d": [1, 2], "c": null}}}',
         '{"path": "b.txt", "metadata": {"a": {"c": null, "d": [1,2]}, "b": 1}}',
     )
-
     assert first.declared.metadata == second.declared.metadata == '{"a":{"c":null,"d":[1,2]},"b":1}'
 
 

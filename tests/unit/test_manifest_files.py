@@ -77,9 +77,7 @@ def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> Non
 
 def test_unsupported_files_are_skipped_by_pattern_used_by_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
-
     found = folder.expand("**", "photo.png")
-
     assert [source.name for source in found] == ["a.txt", "photo.png"]
     assert found.unsupported == 2
     assert folder.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
@@ -87,7 +85,6 @@ def test_unsupported_files_are_skipped_by_pattern_used_by_name(tmp_path: Path) -
 
 def test_folder_matches_no_file(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "docs/a.txt")
-
     assert folder.expand("docs").unmatched == ("line 1: docs",)
     assert folder.expand("docs/a.txt/b.txt").unmatched == ("line 1: docs/a.txt/b.txt",)
 
@@ -102,9 +99,7 @@ def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, 
 def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     Path(os.fsdecode(os.fsencode(folder.root) + b"/\xff.txt")).write_bytes(b"odd")
-
     [source] = folder.expand("*.txt")
-
     assert folder.sources.read(source) == b"odd"
     source.name.encode()
 
@@ -124,7 +119,6 @@ def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
 def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> None:
     names = [f"{number // 100:02}/{number % 100:02}.txt" for number in range(10_000)]
     folder = Folder(tmp_path, *names)
-
     assert folder.names(*names) == names
     assert folder.names("**/*.txt") == names
 
@@ -135,9 +129,7 @@ def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> Non
 def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
     folder.link("c.txt", "a.txt")
-
     found = folder.expand("a.txt", "*.txt", "./a.txt", "c.txt")
-
     assert [source.name for source in found] == ["a.txt", "b.txt"]
 
 
@@ -145,9 +137,7 @@ def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> N
 def test_contradicting_manifest_lines_are_errors_of_both(tmp_path: Path, second: str) -> None:
     folder = Folder(tmp_path, "a.txt")
     folder.link("link.txt", "a.txt")
-
     [(line, reason)] = folder.faults({"path": "a.txt", "title": "A"}, "gone.txt", second)
-
     assert line == 3
     assert "line 1" in reason
 
@@ -156,7 +146,6 @@ def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) 
     # Elsewhere both names lead to one file; folder two links to one file stand for that.
     folder = Folder(tmp_path, "notes.txt")
     os.link(folder.root / "notes.txt", folder.root / "NOTES.TXT")
-
     assert len(folder.expand("notes.txt", "NOTES.TXT")) == 1
     assert "line 1" in folder.faults("notes.txt", {"path": "NOTES.TXT", "kind": "book"})[0][1]
 
@@ -178,18 +167,14 @@ def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
 def test_an_id_must_not_be_that_which_another_file_has_by_itself(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
     [own] = folder.expand("a.txt")
-
     [(line, _)] = folder.faults("a.txt", {"path": "b.txt", "doc_id": own.doc_id})
-
     assert line == 2
 
 
 def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt")
     folder.link("b.txt", "a.txt")
-
     [source] = folder.expand({"path": "*.txt", "doc_id": "x"})
-
     assert source.name == "a.txt"
 
 
@@ -256,7 +241,6 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> 
     (tmp_path / "library-of-others").mkdir()
     (tmp_path / "library-of-others" / "a.txt").write_bytes(SECRET)
     folder.link("a.txt", folder.place / "library-of-others" / "a.txt")
-
     assert len(folder.faults("a.txt")) == 1
 
 
@@ -267,10 +251,8 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> 
 @proves("manifest.inside-root")
 def test_unchecked_entries_are_checked_when_files_are_opened(tmp_path: Path, path: str) -> None:
     folder = Folder(tmp_path, "a/b.txt")
-
     with raises_code("manifest_invalid") as caught:
         folder.sources.expand(str(folder.manifest), [Entry(7, path)])
-
     assert [line for line, _ in caught.value.lines] == [7]
 
 
@@ -340,7 +322,6 @@ def test_link_created_during_the_check_is_not_followed(
 )
 def test_a_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
     folder = Folder(tmp_path)
-
     assert len(folder.expand(path, f"{path[:-3]}*").unmatched) == 2
 
 

@@ -135,9 +135,7 @@ def test_file_swapped_for_a_link_while_embedding_is_refused(lib: LibraryFixture,
 
 def test_highest_priority_is_embedded_first(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt="Alpha waits.", b__txt="Beta waits.", c__txt="Gamma hurries.")
-
     world.ingest(manifest=manifest(lib, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
-
     order = sorted(world.documents.list(), key=lambda document: document.number)
     assert [document.name for document in order] == ["c.txt", "a.txt", "b.txt"]
 
@@ -207,10 +205,8 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> No
 def test_a_bad_manifest_removes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3))
     world.ingest(manifest=manifest(lib, "a.txt"))
-
     with raises_code("manifest_invalid"):
         world.ingest(manifest=manifest(lib, "../a.txt"), prune=True, allow_empty=True)
-
     assert names(world) == ["a.txt"]
 
 

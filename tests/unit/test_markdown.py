@@ -17,7 +17,6 @@ def places_of(text: str) -> list[tuple[str | None, str | None]]:
 
 def test_inline_markup_is_removed_and_its_text_kept():
     text = 'A *b* **c** `d  e` [f](http://x.y "t") ![g *h*](i.png) <http://j.k> \\* &amp; &copy;'
-
     assert texts_of(text) == ["A b c d  e f g h http://j.k * & ©"]
 
 
@@ -47,14 +46,12 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
 
 def test_code_is_kept_as_it_is():
     blocks = load_markdown("```py\nif x:\n    *y* = `1`\n\n```\n\n    indented  text\n").blocks
-
     assert [block.kind for block in blocks] == [BlockKind.CODE] * 2
     assert [block.text for block in blocks] == ["if x:\n    *y* = `1`\n\n", "indented  text\n"]
 
 
 def test_tables_become_rows():
     blocks = load_markdown("| name | *age* |\n|---|---|\n| Ada | 36 |\n| Bob | |").blocks
-
     assert blocks == (Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | ", header_rows=1),)
 
 
@@ -113,7 +110,6 @@ def test_markdown_highest_level_makes_chapters(
 )
 def test_front_matter_is_removed_and_its_title_used(line: str, title: str | None):
     loaded = load_markdown(f"---\n# note\nauthor: A\n{line}\ntags: [x]\n---\n\nBody.\n")
-
     assert loaded == Loaded((Block(BlockKind.PARAGRAPH, "Body."),), title)
 
 
@@ -190,7 +186,6 @@ def test_markdown_references_need_earlier_definitions():
 )
 def test_lists_of_contents_are_recognised(text: str, contents: int):
     blocks = load_markdown(text).blocks
-
     assert sum(block.is_contents for block in blocks) == contents
     assert all(block.chapter != "Contents" for block in blocks if not block.is_contents)
 

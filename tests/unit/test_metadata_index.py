@@ -62,7 +62,6 @@ def test_metadata_index_equals_comparing_documents(
 
 def test_metadata_index_lists_keys_and_values() -> None:
     index = MetadataIndex([(1, {"a": 1, "b": None}), (2, {"a": [1, 2], "c": {"d": 1}})], [3])
-
     assert set(index) == {"a", "c"}
     assert index.stored("a") == {1: 1, 2: [1, 2]}
     assert index.stored("b") == {}

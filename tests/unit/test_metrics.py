@@ -64,7 +64,6 @@ def slowly(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> dic
 def test_figures_equal_a_calculation_place_by_place() -> None:
     for run in runs(500):
         metrics = document_metrics(*run)
-
         for name, value in slowly(*run).items():
             assert getattr(metrics, name) == pytest.approx(value, abs=1e-12), (name, run)
         assert metrics.phrase_hit is None
@@ -110,9 +109,7 @@ def test_figures_equal_those_of_trec_eval() -> None:
 
 def test_the_best_order_has_ndcg_one_and_every_other_less_or_as_much() -> None:
     grades = {"a": 3, "b": 2, "c": 0, "d": 1}
-
     values = {order: ndcg(order, grades) for order in permutations(grades)}
-
     assert values["a", "b", "d", "c"] == 1.0
     assert max(values.values()) == 1.0
     assert values["c", "d", "b", "a"] == min(values.values())
@@ -120,7 +117,6 @@ def test_the_best_order_has_ndcg_one_and_every_other_less_or_as_much() -> None:
 
 def test_what_lies_beyond_the_cut_does_not_count() -> None:
     ranking = ["x", "y", "a"]
-
     assert document_metrics(ranking, {"a": 1}, 2) == QueryMetrics(0.0, 0.0, 0.0, 0.0, 0.5)
     assert document_metrics(ranking, {"a": 1}, 3).reciprocal_rank == pytest.approx(1 / 3)
     assert ndcg([*"abcdefghij", "k"], {"k": 1}) == 0.0

@@ -71,9 +71,7 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) ->
 def test_the_probes_of_the_first_run_are_the_measure_of_all_later_ones(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=served())
     lib.world(a__txt=TEXT)
-
     kept = lib.sql("SELECT probe FROM probes ORDER BY probe")
-
     assert [name for (name,) in kept] == sorted(PROBES)
 
 
@@ -90,7 +88,6 @@ def test_what_needs_no_embedding_asks_no_probe(tmp_path: Path) -> None:
 
 def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
-
     assert lib.sql("SELECT count(*) FROM probes") == [(0,)]
 
 

@@ -83,9 +83,7 @@ def test_title_from_the_file_name_follows_a_move(lib: LibraryFixture) -> None:
 def test_without_prune_a_renamed_file_is_a_second_document(lib: LibraryFixture) -> None:
     world = ingested(lib, a__txt=story(9))
     os.rename(folder(lib) / "a.txt", folder(lib) / "c.txt")
-
     report = world.ingest(str(folder(lib)))
-
     assert (report.moved, report.ingested) == ([], ["c.txt"])
     assert listed(world) == {1: "a.txt", 2: "c.txt"}
 

@@ -72,7 +72,6 @@ def test_other_texts_with_numbers_are_no_novels() -> None:
 
 def test_chapters_of_prose_without_speech_are_only_pointed_out() -> None:
     text = make_text(["Chapter 1", "Chapter 2", "Chapter 3"], PROSE)
-
     assert likeness_of(text) is Likeness.CHAPTERS
 
 

@@ -61,7 +61,6 @@ def test_ocr_columns_are_read_in_order():
     left = [box(line, 100, 100 + 36 * number) for number, line in enumerate(LINES)]
     right = [box(f"and {line}", 700, 100 + 36 * n) for n, line in enumerate(LINES)]
     across = [line for pair in zip(left, right, strict=True) for line in pair]
-
     assert " ".join(texts(across)) == " ".join([*LINES, *(f"and {line}" for line in LINES)])
 
 
@@ -146,5 +145,4 @@ def test_ocr_changes_only_the_recipe_of_scans():
 
 def test_a_pdf_with_text_reads_the_same_with_recognition():
     data = make_pdf([Page(column(LINES))])
-
     assert load("a.pdf", data, ParseOptions(ocr=True)) == load("a.pdf", data)

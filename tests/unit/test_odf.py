@@ -98,7 +98,6 @@ def test_odf_headings_make_numbered_chapters() -> None:
 def test_places_are_decided_by_nothing_that_follows() -> None:
     pieces = [h("A", 2), p("a"), h("B", 1), p("b"), h("C", 2), ul("c")]
     whole = loaded("".join(pieces)).blocks
-
     for count in range(1, len(pieces)):
         assert loaded("".join(pieces[:count])).blocks == whole[:count]
 

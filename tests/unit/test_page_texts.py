@@ -144,7 +144,6 @@ def test_modules_and_markup_have_no_texts_of_their_own() -> None:
     found = {name: texts_in_script(source) for name, source in scripts().items()}
     markup = Markup()
     markup.feed(page_files()["index.html"].decode())
-
     assert {name: texts for name, texts in found.items() if texts} == {}
     assert markup.found == []
 
@@ -153,13 +152,11 @@ def test_texts_elsewhere_are_found() -> None:
     planted = (
         'make("p", { title: "Similar words" }, "Nothing found.", `all of ${n}`, "small quiet");'
     )
-
     assert texts_in_script(planted) == ["Similar words", "Nothing found.", "all of ${n}"]
 
 
 def test_every_language_has_the_texts_of_english() -> None:
     found = {name: differences(table, tables()["en"]) for name, table in tables().items()}
-
     assert found == {"en": [], "de": []}
     offered = re.search(r"LANGUAGES = (\[.*\]);", scripts()["common/texts.js"])
     assert offered
@@ -209,12 +206,10 @@ def test_every_text_is_used() -> None:
 def test_every_text_that_the_markup_names_exists() -> None:
     named = re.findall(r'data-text[\w-]*="([\w.]+)"', page_files()["index.html"].decode())
     known = dict(entries(tables()["en"]))
-
     assert named
     assert [name for name in named if not isinstance(known.get(name), str)] == []
 
 
 def test_translated_errors_exist() -> None:
     codes = tables()["en"]["codes"]
-
     assert {*codes["problems"], *codes["sources"]} <= {*error_codes()}

@@ -46,7 +46,6 @@ def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> N
 
 def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
     places = [(one.chapter, one.section) for one in world.documents.sentences(1).sentences]
-
     assert places[0] == ("The Ferry", "The Ferry")
     assert places[2:4] == [("One", "One")] * 2
     assert places[4:] == [("Two", "Two")] * 4
@@ -55,7 +54,6 @@ def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
 def test_without_chapters_the_title_stands_for_them(lib: LibraryFixture) -> None:
     world = lib.world("plain", note__txt="The key hangs there. Nobody takes it.")
     world.ingest(str(lib.folder / "files" / "plain" / "note.txt"), title="Keys")
-
     assert {(one.chapter, one.section) for one in world.documents.sentences(1).sentences} == {
         ("Keys", "Keys")
     }
@@ -66,7 +64,6 @@ def test_sentences_name_the_page_they_begin_on(lib: LibraryFixture, tmp_path: Pa
     path.write_bytes(make_pdf(_PAGES))
     world = lib.library.create_world("paged")
     world.ingest(path)
-
     assert [one.page for one in world.documents.sentences(1).sentences] == [1, 2]
 
 
@@ -87,7 +84,6 @@ def test_pages_end_with_the_document(
     world: World, first: int, count: int, sids: list[int], more: bool
 ) -> None:
     page = world.documents.sentences(1, offset=first, limit=count)
-
     assert [one.sid for one in page.sentences] == sids
     assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
 
@@ -97,7 +93,6 @@ def test_all_pages_together_are_the_whole_page(world: World) -> None:
     pages = [
         world.documents.sentences(1, offset=first, limit=3).sentences for first in range(0, 9, 3)
     ]
-
     assert sum(pages, ()) == whole
 
 
@@ -173,7 +168,6 @@ def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) 
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=5)
     ahead = [reader.sentences(offset=first) for first in (6, 7, 8, 500)]
-
     assert all(page.sentences == page.figures == () for page in ahead)
     assert all((page.last, page.more) == (-1, False) for page in ahead)
 
@@ -181,7 +175,6 @@ def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) 
 def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=-1)
-
     assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
 
 
@@ -197,7 +190,6 @@ def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) 
 def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=2)
-
     assert reader.sentences().title == "ferry.md"
     assert reader.sentences().sentences[0].chapter == "The Ferry"
 
@@ -220,20 +212,17 @@ def test_damage_ahead_of_a_reader_is_not_noticed(lib: LibraryFixture, world: Wor
     reader.set_position("ferry.md", sentence=4)
     before = reader.sentences()
     lib.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
-
     assert reader.sentences() == before
 
 
 def test_bytes_that_are_no_text_are_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
-
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 
 
 def test_a_sentence_that_is_missing_is_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("DELETE FROM sentences WHERE sid = 3")
-
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 

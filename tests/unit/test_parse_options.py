@@ -95,5 +95,4 @@ def test_images_are_sources_only_with_ocr(tmp_path: Path) -> None:
 def test_parse_options_survive_a_job_request() -> None:
     options = IngestOptions.from_arguments(ocr=True, hidden_sheets=False, running_heads=True)
     request = IngestRequest(("/a",), options=options)
-
     assert IngestRequest.from_json(request.to_json()) == request

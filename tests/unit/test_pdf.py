@@ -57,20 +57,17 @@ def test_an_indent_after_a_full_stop_begins_a_paragraph():
 
 def test_a_line_that_ends_early_keeps_its_end():
     verse = ["The lamp is out,", "the ferry gone,", "and nobody about", "to see the dawn"]
-
     assert texts(Page([*column(FULL), *column(verse, top=640)]))[1] == "\n".join(verse)
 
 
 def test_another_size_is_another_paragraph():
     words = [Words(72, 720, "The Landing", 18), *column(FULL, top=700)]
-
     assert texts(Page(words))[0] == "The Landing"
 
 
 def test_each_item_of_a_list_is_a_block_of_its_own():
     items = ["• one lamp that had gone", "• two oars"]
     blocks = loaded(Page([*column(FULL), *column(items, top=684)])).blocks
-
     assert [block.text for block in blocks[1:]] == items
     assert {block.kind for block in blocks[1:]} == {BlockKind.LIST}
 
@@ -94,7 +91,6 @@ def in_columns(*, across: bool) -> list[Words]:
 @pytest.mark.parametrize("across", [True, False], ids=["row by row", "one by one"])
 def test_pdf_two_columns_are_read_in_order(across: bool):
     text = " ".join(texts(Page(in_columns(across=across)))).replace("\n", " ")
-
     assert text == " ".join([*LEFT, *RIGHT])
 
 
@@ -137,7 +133,6 @@ def test_lines_in_a_shuffled_file_are_read_from_top_to_bottom():
     lines = [f"{number:02} of the lines that this page holds" for number in range(30)]
     words = column(lines)
     shuffled = [words[(place * 7) % 30] for place in range(30)]
-
     assert " ".join(texts(Page(shuffled))).replace("\n", " ") == " ".join(lines)
 
 
@@ -146,7 +141,6 @@ def test_pdf_rotated_page_is_read_upright():
         b"BT /F1 10 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET\n" % (100 + 12 * number, line.encode())
         for number, line in enumerate(FULL)
     )
-
     assert texts(Page(raw=turned, rotate=90)) == [" ".join(FULL)]
 
 
@@ -192,7 +186,6 @@ def test_an_accent_over_a_letter_is_composed_with_it():
 def test_a_raised_accent_is_composed_with_its_capital():
     raised = b"BT /F1 10 Tf 1 0 0 1 72 722.5 Tm (\xb4) Tj ET\n"
     found = texts(Page([*column(FULL, top=700), Words(72, 720, "Ecole normale")], raw=raised))
-
     assert "École normale" in " ".join(found)
     assert "´" not in " ".join(found)
 
@@ -231,7 +224,6 @@ def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
 ):
     lines = ["the sea-side of the land and the sea to the Glassboot", before, after]
     kept, between = join_lines(before, after, Spelling.of_lines(lines))
-
     assert kept + between + after == whole
 
 
@@ -251,7 +243,6 @@ def test_broken_words_are_mended_and_ligatures_are_letters():
 
 def test_other_languages_join_words_without_a_hyphen():
     lines = ["Das Haus und die Tür des Hauses sind still, halt und gut", "der Haus-", "halt"]
-
     assert join_lines("der Haus-", "halt", Spelling.of_lines(lines)) == ("der Haus", "")
 
 
@@ -260,7 +251,6 @@ def test_pdf_word_hyphenated_elsewhere_keeps_its_hyphen():
         "The light-house is old. Nobody knows who has built the light-",
         "house, or when. Nobody has asked for years, and the keeper of",
     ]
-
     assert texts(Page(column(lines)))[0].count("light-house") == 2
 
 
@@ -269,7 +259,6 @@ def test_pdf_word_hyphenated_elsewhere_keeps_its_hyphen():
 
 def test_pdf_paragraph_marks_the_start_of_a_page():
     (block,) = loaded(Page(column(FULL)), Page(column(["book of his own."]))).blocks
-
     assert block.text == " ".join([*FULL, "book of his own."])
     assert block.pages == (PageStart(0, 1), PageStart(block.text.index("book"), 2))
 
@@ -277,14 +266,12 @@ def test_pdf_paragraph_marks_the_start_of_a_page():
 def test_a_page_may_begin_within_a_mended_word():
     first = [*FULL[:2], "was light. The keeper of the landing wrote it into his diar-"]
     (block,) = loaded(Page(column(first)), Page(column(["ies, all of them."]))).blocks
-
     assert block.text.endswith("into his diaries, all of them.")
     assert block.pages[1] == PageStart(block.text.index("ies, all"), 2)
 
 
 def test_empty_pages_are_counted():
     blocks = loaded(Page(column(["One."])), Page(), Page(column(["Three."]))).blocks
-
     assert [block.pages for block in blocks] == [(PageStart(0, 1),), (PageStart(0, 3),)]
 
 
@@ -303,7 +290,6 @@ def numbered(count: int, *, head: str = "The Glass Ferry", foot: str = "{}") -> 
 
 def test_page_numbers_are_dropped_and_running_heads_kept_once():
     text = "\n".join(texts(*numbered(5)))
-
     assert text.count("The Glass Ferry") == 1
     assert not any(f"\n{number}\n" in f"\n{text}\n" for number in range(7, 12))
 
@@ -311,7 +297,6 @@ def test_page_numbers_are_dropped_and_running_heads_kept_once():
 def test_a_running_head_does_not_divide_a_paragraph():
     title = Page([Words(200, 500, "The Glass Ferry", 20)])
     blocks = loaded(title, *numbered(5)).blocks
-
     assert [len(block.pages) for block in blocks[1:]] == [5]
 
 
@@ -327,23 +312,19 @@ def test_pdf_other_lines_at_an_edge_are_kept():
 
 def test_numbers_that_do_not_grow_with_the_pages_stay():
     pages = [Page([*column(FULL), Words(300, 30, f"{year}")]) for year in (1914, 1871, 1805, 1618)]
-
     text = "\n".join(texts(*pages))
-
     assert all(str(year) in text for year in (1914, 1871, 1805, 1618))
 
 
 @pytest.mark.parametrize("rule", ["-", "---", "- - -", "- iv -", "i", "·", "#"])
 def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
     pages = [Page([Words(300, 760, rule), *column(FULL), Words(300, 30, rule)]) for _ in range(5)]
-
     assert FULL[0] in "\n".join(texts(*pages))
 
 
 def test_a_date_or_a_rule_on_every_page_is_kept_once():
     for head in ("2024-11-03", "12 345", "-----", "* * *"):
         pages = [Page([Words(300, 760, head), *column(FULL)]) for _ in range(5)]
-
         assert "\n".join(texts(*pages)).count(head) == 1, head
 
 
@@ -382,7 +363,6 @@ def test_the_outline_gives_chapters_and_sections():
 def test_pdf_heading_is_found_by_its_words():
     words = [*column(FULL), Words(72, 660, "2.1 The Landing", 12), *column(FULL, top=640)]
     blocks = loaded(Page(words), outline=[Bookmark("The Landing", 0, 655)]).blocks
-
     assert [block.chapter for block in blocks] == [None, "The Landing", "The Landing"]
 
 
@@ -400,7 +380,6 @@ def test_pdf_heading_of_two_lines_is_a_single_block():
 
 def test_without_a_height_a_chapter_begins_with_its_page():
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=[Bookmark("Two", 1)]).blocks
-
     # Not the title of the entry: it does not stand there.
     assert [block.chapter for block in blocks] == [None, FIRST_WORDS]
 
@@ -511,7 +490,6 @@ def test_dates_are_written_as_usual(written: str, date: str | None):
 def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: str):
     with raises_code(error) as caught:
         load("a.pdf", content)
-
     assert caught.value.code == error
 
 
@@ -521,7 +499,6 @@ def test_a_locked_file_opens_if_the_password_is_empty():
 
 def test_pages_without_text_are_told():
     found = loaded(Page(column(FULL * 8)), Page(picture=True))
-
     assert found.warnings == ("1 of 2 pages have pictures and hardly any text.",)
 
 

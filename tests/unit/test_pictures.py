@@ -67,7 +67,6 @@ def test_sentences_of_a_page_are_located_by_line():
 def test_rotated_page_is_marked_where_it_is_drawn():
     plain = file_of(*LINES, rotate=180)
     found = drawn(plain, *SENTENCES)
-
     top = found.boxes[0][0][1]
     assert top > 0.8, "the first line of a page that stands on its head is at the bottom"
     assert any(abs(row / found.height - top) < 0.05 for row in dark_rows(found))
@@ -88,7 +87,6 @@ def test_missing_sentence_has_no_boxes():
 
 def test_page_past_the_end_is_not_drawn():
     request = PictureRequest("a.pdf", 2)
-
     assert draw_page(file_of(*LINES), request) is None
 
 
@@ -150,13 +148,11 @@ def test_column_beside_the_position_is_not_drawn():
 @proves("pictures.nothing-ahead")
 def test_unclear_position_means_no_picture():
     request = PictureRequest("a.pdf", 1, (SENTENCES[0], "Not on this page at all."), True)
-
     assert draw_page(file_of(*LINES), request) is None
 
 
 def test_large_page_is_scaled_down():
     found = drawn(make_pdf([Page(column(LINES), crop=(0, 0, 14_000, 14_000))]))
-
     assert found.width * found.height <= 4_100_000
 
 
@@ -216,7 +212,6 @@ def test_folder_returns_no_damaged_file(tmp_path: Path):
     folder.write(WORLD, "book", "ff", "a", b"picture")
     [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
     file.write_bytes(file.read_bytes()[:-1] + b"!")
-
     assert folder.read(WORLD, "book", "ff", "a") is None
 
 

@@ -75,22 +75,18 @@ def removed(
 
 def test_only_missing_files_of_a_folder_are_removed() -> None:
     documents = [document(path) for path in ("/a/1.txt", "/a/2.txt", "/a/b/3.txt", "/c/4.txt")]
-
     assert removed(documents, [source("/a/1.txt")], Root("/a", 1)) == ["/a/2.txt", "/a/b/3.txt"]
 
 
 def test_nothing_outside_the_roots_is_ever_removed() -> None:
     paths = ["/ab/1.txt", "/1.txt", "/a", "/A/1.txt", "/a/../c/1.txt", "relative.txt", ""]
-
     documents = [document(path) for path in paths]
-
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1)) == []
     assert removed([document("/a/1.txt")], [source("/a/0.txt")]) == []
 
 
 def test_a_file_that_is_merely_passed_over_is_kept() -> None:
     documents = [document("/a/page"), document("/a/.hidden/x.txt"), document("/a/gone.txt")]
-
     assert removed(
         documents, [source("/a/1.txt")], Root("/a", 1), there=["/a/page", "/a/.hidden/x.txt"]
     ) == ["/a/gone.txt"]
@@ -98,7 +94,6 @@ def test_a_file_that_is_merely_passed_over_is_kept() -> None:
 
 def test_a_pattern_removes_only_what_it_means() -> None:
     documents = [document(f"/a/{name}") for name in ("1.txt", "2.md", "b/3.txt", ".4.txt")]
-
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1, "*.txt")) == ["/a/1.txt"]
     assert set(removed(documents, [source("/a/0.txt")], Root("/a", 1, "**/*.txt"))) == {
         "/a/1.txt", "/a/b/3.txt",
@@ -107,14 +102,12 @@ def test_a_pattern_removes_only_what_it_means() -> None:
 
 def test_file_with_a_declared_id_is_kept_when_found_again() -> None:
     documents = [document("/a/1.txt", "guide", origin="/a/m.jsonl")]
-
     assert removed(documents, [source("/a/1.txt", "1-abc")], Root("/a", 1)) == []
 
 
 def test_a_document_whose_file_moved_is_known_by_its_id() -> None:
     documents = [document("/shelf/old.txt", "guide", origin=MANIFEST)]
     moved = source("/shelf/new.txt", "guide", origin=MANIFEST)
-
     assert removed(documents, [moved], Root("/shelf", 1, origin=MANIFEST)) == []
 
 
@@ -161,15 +154,12 @@ def test_root_without_files_must_be_confirmed() -> None:
 def test_empty_root_without_documents_is_accepted() -> None:
     documents = [document("/b/2.txt"), document("/a/kept.txt")]
     roots = Root("/a", 0), Root("/b", 1)
-
     gone = removed(documents, [source("/b/3.txt")], *roots, there=["/a/kept.txt"])
-
     assert gone == ["/b/2.txt"]
 
 
 def test_names_that_are_not_utf8_are_compared_as_recorded() -> None:
     documents = [document("/a?/x?.txt", "given")]
-
     assert removed(documents, [source("/a\udcff/x\udcfe.txt")], Root("/a\udcff", 1)) == []
     assert removed(documents, [source("/a\udcff/y.txt")], Root("/a\udcff", 1)) == ["/a?/x?.txt"]
 
@@ -264,22 +254,18 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
 
 def test_a_refusal_is_a_row_with_its_code() -> None:
     [row] = planned({"/empty.txt": None}).rows
-
     assert (row.code, row.message) == ("source_empty", "empty.txt: contains no text.")
 
 
 def test_known_and_repeated_texts_are_not_embedded_again() -> None:
     plan = planned({"/1": ["a", "b", "a", "kept"], "/2": ["b", "c c"]}, kept=["kept"])
-
     assert [row.to_embed for row in plan.rows] == [2, 1]
     assert (plan.chunks, plan.to_embed, plan.tokens_to_embed) == (6, 3, 4)
 
 
 def test_pending_chunks_of_an_earlier_run_are_counted() -> None:
     known = [replace(document("/half"), embedded=1)]
-
     plan = planned({"/half": []}, known=known)
-
     assert [(row.outcome, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]
     assert plan.to_embed == 2
 

@@ -98,7 +98,6 @@ def test_presentation_title_is_on_first_slide_or_in_properties() -> None:
 def test_pptx_repeated_and_hidden_text_is_left_out() -> None:
     repeated = "".join(shape("gone", kind=kind) for kind in ("dt", "ftr", "sldNum", "hdr"))
     slide = title("Kept") + repeated + shape("gone", hidden=True) + shape("", kind="body", index=1)
-
     prompts = shape("Click to add text", kind="body", index=1) + shape("gone")
     assert texts(slide, layout=prompts, notes={1: repeated + shape("", kind="body")}) == ["Kept"]
 
@@ -134,7 +133,6 @@ def test_pptx_contents_list_is_marked() -> None:
 def test_no_label_depends_on_a_later_slide() -> None:
     slides = [title("One") + shape("a"), shape("b"), title("Three") + shape("c")]
     whole = loaded(*slides, sections={"S": [1, 2], "T": [3]}).blocks
-
     for count in (1, 2):
         part = loaded(*slides[:count], sections={"S": range(1, count + 1)}).blocks
         assert part == whole[: len(part)]

@@ -30,5 +30,4 @@ end_process(7)
 def test_process_ends_with_its_code_while_threads_run(thread: bool, output: list[str]) -> None:
     script = SCRIPT.replace("{thread}", str(thread))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-
     assert (done.returncode, done.stdout.split(), done.stderr) == (7, output, "")

@@ -111,7 +111,6 @@ def test_a_provider_that_is_not_installed_is_refused(
     monkeypatch.setattr(tables(), "embedders", {})
     monkeypatch.setattr(tables(), "rerankers", {})
     write(tmp_path, text)
-
     with raises_code("extension_missing", match="needs the extension 'models'"):
         open_library(tmp_path, create=True)
 

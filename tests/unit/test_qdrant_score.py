@@ -35,7 +35,6 @@ def neighbours(number: float) -> list[float]:
 @given(floor=FLOORS)
 def test_strict_threshold_and_check_equal_the_floor(distance, floor):
     edge = float32(floor) if distance == "cosine" else float32(2 * float32(floor) - 1)
-
     for raw in neighbours(edge):
         passes = raw > threshold(floor, distance)
         reaches = similarity(raw, distance) >= float32(floor)
@@ -47,7 +46,6 @@ def test_strict_threshold_and_check_equal_the_floor(distance, floor):
 @given(floor=FLOORS)
 def test_the_threshold_lets_through_next_to_nothing_below_the_floor(distance, floor):
     least = float32(floor)
-
     assert similarity(threshold(floor, distance), distance) <= least
     assert similarity(threshold(floor, distance), distance) > least - 1e-6
 
@@ -55,7 +53,6 @@ def test_the_threshold_lets_through_next_to_nothing_below_the_floor(distance, fl
 @given(raw=FLOATS)
 def test_a_better_raw_score_is_never_a_worse_similarity(raw):
     worse = math.nextafter(raw, -2)
-
     assert similarity(raw, "cosine") == raw
     assert similarity(raw, "dot") >= similarity(worse, "dot")
 

@@ -74,7 +74,6 @@ def test_languages_cross_if_the_model_knows_both(query: str | None, text: str, c
 )
 def test_stop_words_of_the_query_count_in_no_language(query: str, counted: dict[str, int]) -> None:
     words = parse_query(query, ["english", "german"], query_language(MULTILINGUAL, query)).words
-
     found = {name: sum(name in word.content_forms for word in words) for name in counted}
     assert found == counted
 

@@ -82,7 +82,6 @@ def test_verbatim_words_are_verified_in_any_typography(quote: str) -> None:
 )  # fmt: skip
 def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
     found = check_quotes(quote, [source(TEXT)], sids)
-
     assert [one.verified for one in found.found] == [False]
     assert QuoteVerdict.VERBATIM not in [one.verdict for one in found.found]
     assert [notice.code for notice in found.warnings] == ["unverified_quote"]
@@ -124,7 +123,6 @@ def test_verified_quote_has_its_place() -> None:
 def test_quote_may_span_two_adjacent_chunks() -> None:
     first, second = source("The key hung on ho"), source("ok seven.", start=18)
     lapping = source("hung on hook seven.", start=8)
-
     assert verified("“key hung on hook seven”", first, second) == [True]
     assert verified("“The key hung on hook seven.”", lapping, first) == [True]
 
@@ -143,9 +141,7 @@ def test_a_quote_never_reaches_across_a_gap() -> None:
 
 def test_words_about_a_figure_have_the_place_of_the_figure() -> None:
     figure = source("Two blue boats", kind=ChunkKind.FIGURE, first_sid=4, last_sid=5)
-
     (quote,) = check_quotes("“Two blue boats”", [figure], sids).found
-
     assert (quote.verified, quote.first_sid, quote.last_sid) == (True, 4, 5)
 
 
@@ -161,9 +157,7 @@ def test_folding_keeps_track_of_where_each_character_came_from() -> None:
 
 def test_spans_of_source_words_are_literal() -> None:
     answer = "So: “See [4].” but “no [5]”."
-
     found: Any = check_quotes(answer, [source(TEXT)], sids)
-
     assert [answer[start:end] for start, end in found.literal] == ["“See [4].”"]
 
 
@@ -295,9 +289,7 @@ def test_a_quote_cuts_neither_words_nor_numbers() -> None:
 
 def test_match_that_cuts_a_number_is_skipped() -> None:
     text = "It rose by 1.5 percent and then by 5 percent."
-
     [quote] = check_quotes("\u201c5 percent\u201d", [source(text, last_sid=9)], sids).found
-
     assert quote.verified
     assert quote.first_sid == text.rindex("5 percent")
 

@@ -101,7 +101,6 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 def test_requested_pause_is_respected(asked: float, code: str) -> None:
     clock = PassingClock()
     busy = ProviderUnavailable("busy", code=code, retry_after=asked)
-
     assert call_with_retries(Failing(busy), clock, spread=0) == "answer"
     assert clock.slept == [asked]
 
@@ -109,7 +108,6 @@ def test_requested_pause_is_respected(asked: float, code: str) -> None:
 @proves("embedding.retries-transient-only")
 def test_pause_beyond_the_maximum_raises_the_error() -> None:
     clock, call = PassingClock(), Failing(ProviderUnavailable("busy", retry_after=91.0))
-
     with pytest.raises(ProviderUnavailable):
         call_with_retries(call, clock, spread=0)
     assert (call.calls, clock.slept) == (1, [])
@@ -125,7 +123,6 @@ def test_pause_beyond_the_maximum_raises_the_error() -> None:
 )
 def test_refusal_is_not_retried(error: Exception) -> None:
     call = Failing(error)
-
     with pytest.raises(type(error)):
         call_with_retries(call, PassingClock(), spread=0)
     assert call.calls == 1
@@ -134,7 +131,6 @@ def test_refusal_is_not_retried(error: Exception) -> None:
 @proves("embedding.retries-transient-only")
 def test_lasting_outage_is_raised_after_all_attempts() -> None:
     call = Failing(*[ProviderUnavailable("down")] * 10)
-
     with pytest.raises(ProviderUnavailable):
         call_with_retries(call, PassingClock(), spread=0)
     assert call.calls == ATTEMPTS

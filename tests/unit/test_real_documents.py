@@ -25,7 +25,6 @@ class TestKeptDocuments(TreatiseContract):
 def test_words_that_may_stand_apart_occur_nowhere_else() -> None:
     source = told(PIECES + REVIEWED)
     apart = [*source.notes, *source.boxes]
-
     assert len({*apart}) == len(apart)
     assert not {*apart} & {*source.body}
 
@@ -53,8 +52,6 @@ def test_real_documents_lose_no_words(found: str, difference: Comparison) -> Non
 
 def test_pdf_right_to_left_text_stays_together() -> None:
     loaded = load("libreoffice.pdf", (FIXTURES / "libreoffice.pdf").read_bytes())
-
     arabic = [block.text for block in loaded.blocks if "\u0645" in block.text and " " in block.text]
-
     assert len(arabic) == 1
     assert len(arabic[0].split()) > 10

@@ -229,7 +229,6 @@ def test_each_failure_has_its_own_name(signed: Signed, verifiers: list[ModuleTyp
 def test_signed_number_that_is_too_large_is_refused(signed: Signed, verifiers: list[ModuleType]):
     path = ("predicate", "passages", 0, "page")
     made = changed_at(signed.statement, path, lambda _: 2**60)
-
     for verifier in verifiers:
         assert failure(verifier, *resigned(signed, made, bytes(32))) == "not_a_receipt"
 
@@ -305,7 +304,6 @@ def test_statement_in_another_spelling_is_not_canonical(signed: Signed) -> None:
 
 def test_example_is_the_verifier_of_truespan() -> None:
     source = Path(own_verifier.__file__ or "").read_text("utf-8")
-
     assert EXAMPLE.read_text("utf-8") == source
     assert len(source.splitlines()) < 300
     assert "truespan." not in source.replace("truespan.verify", "")

@@ -46,7 +46,6 @@ def test_words_close_together_rank_higher(tmp_path: Path) -> None:
 def test_contract_world_ranks_by_the_blend_alone(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     found = world.search("key harbour", floor=0.0, mode="hybrid")
-
     assert all(one.fused and one.fused.window is None for one in found.passages)
     assert not world.search('what is the "zebra" of harbours and keys', mode="hybrid").passages
 
@@ -272,6 +271,5 @@ def test_multilingual_model_knows_some_languages_well() -> None:
     [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
     profile = other_profile(provider=key[0], model=key[1], revision=key[2])
     languages = ("de", "en-GB", "th", "zh-TW", "el")
-
     assert [knows_well(profile, name) for name in languages] == [True, True, False, False, False]
     assert knows_well(other_profile(), "th")

@@ -49,7 +49,6 @@ def test_merged_passages_keep_rank_and_all_places() -> None:
 
 def test_figures_with_equal_descriptions_are_not_merged() -> None:
     figures = [source("A lamp.", document=n, kind=ChunkKind.FIGURE) for n in (1, 2)]
-
     assert merge_copies(figures) == figures
 
 
@@ -68,9 +67,7 @@ def test_packing_merges_copies_that_tie_with_the_last() -> None:
 def test_copy_of_a_chunk_over_budget_gets_no_place() -> None:
     large = source("one two three four five six", document=1)
     parts = [large, source("lamp", document=2), source(large.text, document=3)]
-
     packed = Packer(k=3, budget=3, plain=False).pack(parts)
-
     assert [(part.document, part.other_places) for part in packed.chosen] == [(2, ())]
     assert [part.document for part in packed.left_out["over_budget"]] == [1, 3]
 

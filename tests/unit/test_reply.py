@@ -61,7 +61,6 @@ def test_reply_is_blank_without_context_or_an_answer(texts: list[str], expected:
 def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None:
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     reply = Reply(iter(pieces))
-
     assert reply.outcome == kind(text)
     if reply.outcome == "answered":
         assert "".join(reply.pieces()) == text.strip()
@@ -73,7 +72,6 @@ def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None
 def test_reasoning_is_removed_from_the_reply(text: str, thought: str, size: int) -> None:
     whole = thought + text
     reply = Reply(whole[start : start + size] for start in range(0, len(whole), size))
-
     assert reply.outcome == kind(text)
     if reply.outcome == "answered":
         assert "".join(reply.pieces()) == text
@@ -83,7 +81,6 @@ def test_reasoning_is_removed_from_the_reply(text: str, thought: str, size: int)
 @each_row("text", ["<think>She did it.", "<think", "<Reasoning>a</think>b", "<think>"])
 def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None:
     reply = Reply(text[start : start + size] for start in range(0, len(text), size))
-
     assert reply.outcome == ("answered" if text == "<think" else "blank")
 
 
@@ -139,7 +136,6 @@ def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
 def test_only_the_first_words_of_a_reply_are_held_back() -> None:
     source = Source(*["word "] * 40)
     reply = Reply(iter(source))
-
     assert reply.outcome == "answered"
     assert source.fetched == MAX_UNCERTAIN // len("word ") + 1
     assert "".join(reply.pieces()) == ("word " * 40).strip()
@@ -183,14 +179,12 @@ def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
 
 def test_unusable_reply_ends_the_request() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
-
     assert Reply(iter(source)).outcome == "no_context"
     assert (source.fetched, source.closed) == (2, True)
 
 
 def test_white_space_without_end_is_blank() -> None:
     source = Source(*([" " * 100] * 1000))
-
     assert Reply(iter(source)).outcome == "blank"
     assert source.fetched <= MAX_HELD // 100 + 1
 
@@ -207,6 +201,5 @@ def test_white_space_around_a_reply_is_not_part_of_it() -> None:
 
 def test_surrogates_are_replaced() -> None:
     reply = Reply(iter(["Yes \ud83d", "!"]))
-
     assert reply.outcome == "answered"
     assert "".join(reply.pieces()) == "Yes \ufffd!"

@@ -25,7 +25,5 @@ def test_objects_of_a_world_name_the_world(tmp_path: Path) -> None:
 def test_deleted_world_is_named_by_its_id(tmp_path: Path) -> None:
     library = make_library(tmp_path).library
     world = library.create_world("mysteries")
-
     library.delete_world("mysteries")
-
     assert repr(world.documents) == f"<Documents of world {world.id!r}>"

@@ -107,7 +107,6 @@ def spelled(settings: dict[str, Any]) -> str:
 def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         request_of(settings)
-
     long = len(str(settings.get("query"))) > 10_000
     assert refusal.value.code == ("query_too_long" if long else "invalid_argument")
 
@@ -116,7 +115,6 @@ def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[s
 @pytest.mark.parametrize("settings", ACCEPTED, ids=spelled)
 def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, Any]) -> None:
     arguments = arguments_of(request_of(settings))
-
     assert {name: arguments[name] for name in settings} == settings
 
 

@@ -191,10 +191,8 @@ def test_only_the_first_candidates_are_sent_and_nothing_for_none() -> None:
 def test_the_same_texts_are_sent_once_in_a_request() -> None:
     reranker = Scripted(lambda texts: list(range(len(texts))))
     stage, ranked = stage_of(reranker), [chunk(number) for number in range(3)]
-
     assert stage.order(ranked) == stage.order(ranked)
     stage.order(ranked[::-1])
-
     assert len(reranker.asked) == 2
 
 

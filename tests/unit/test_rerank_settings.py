@@ -73,7 +73,6 @@ def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
 
 def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> None:
     own = Own()
-
     assert options_of(tmp_path, "rerank_candidates = 5\n", own) == RerankOptions(own, 5, 10)
 
 

@@ -31,7 +31,6 @@ PSEUDONYMS = Sanitizer(Mode.ON, Style.PSEUDONYM, KEY)
 @proves("sanitise.audit-and-off")
 def test_off_changes_nothing_and_records_nothing() -> None:
     done = Sanitizer(Mode.OFF).apply(TEXT)
-
     assert (done.text, done.edits, done.counts.entries) == (TEXT, (), ())
 
 
@@ -103,7 +102,6 @@ def test_the_key_does_not_show() -> None:
 
 def test_markers_of_an_earlier_run_stay() -> None:
     text = "password: [PASSWORD] [PHONE:1234567890] [EMAIL:4111111111] [CREDIT_CARD]"
-
     assert PSEUDONYMS.apply(text).text == ON.apply(text).text == text
 
 
@@ -150,7 +148,6 @@ def test_overlapping_findings_have_a_priority(text: str, expected: str) -> None:
 
 def test_sanitizer_finds_values_that_a_finding_uncovers() -> None:
     key = "sk-aB3dE5fG7hI9jK1lM3nO5pQ7"
-
     assert ON.apply(f"10.0.0.5/{key}").text == "[IP_ADDRESS]/[API_KEY]"
     assert ON.apply(f"10.0.0.5eyJabcdefgh1.eyJabcdefgh1.x {key}").text.endswith("[API_KEY]")
 
@@ -228,7 +225,6 @@ def test_every_text_of_a_document_is_sanitised() -> None:
 def test_figures_and_pages_move_with_the_text() -> None:
     kept, _ = sanitize_document(DOCUMENT, ON)
     first = kept.blocks[0]
-
     assert [placed.offset for placed in first.figures] == [0, 20]
     assert first.text[20:] == "call [PHONE]."
     assert first.pages == (PageStart(0, 1), PageStart(9, 2), PageStart(32, 3))
@@ -248,7 +244,6 @@ def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
 def test_a_document_stays_the_same_object_when_off_and_in_shadow() -> None:
     off, nothing = sanitize_document(DOCUMENT, Sanitizer(Mode.OFF))
     shadow, counts = sanitize_document(DOCUMENT, Sanitizer(Mode.SHADOW))
-
     assert off is shadow is DOCUMENT
     assert nothing.entries == ()
     assert counts == sanitize_document(DOCUMENT, ON)[1]
@@ -257,7 +252,6 @@ def test_a_document_stays_the_same_object_when_off_and_in_shadow() -> None:
 def test_a_block_without_findings_keeps_its_bytes() -> None:
     untouched = block("a\r\nb\u200b", pages=(PageStart(0, 1), PageStart(3, 2)))
     kept, _ = sanitize_document(Loaded((untouched,)), ON)
-
     assert kept.blocks == (untouched,)
 
 

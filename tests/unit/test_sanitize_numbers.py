@@ -157,7 +157,6 @@ def test_a_distinctive_identity_number_is_found_by_itself(kind: str, number: str
 @each_row(("kind", "text"), INTRODUCED)
 def test_everyday_number_is_an_identity_number_after_its_label(kind: str, text: str) -> None:
     number = text[next(at for at, char in enumerate(text) if char.isdigit()) :]
-
     assert rules_in(text) == {f"national_id.{kind}"}
     assert "NATIONAL_ID" not in dict(found_in(f"Order {number}"))
 
@@ -165,7 +164,6 @@ def test_everyday_number_is_an_identity_number_after_its_label(kind: str, text: 
 @each_row(("kind", "text"), [*DISTINCTIVE, *INTRODUCED[:-1]])
 def test_identity_number_with_a_wrong_digit_is_not_found(kind: str, text: str) -> None:
     last = with_other_digit(text, -1)
-
     assert f"national_id.{kind}" not in rules_in(last)
 
 
@@ -241,7 +239,6 @@ def test_without_phones_none_is_looked_for() -> None:
 
 def test_a_profile_can_name_regions_whose_national_form_is_known() -> None:
     german = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE"]'))
-
     assert found_in("ring 030 901820", german) == [("PHONE", "030 901820")]
     assert found_in("on 14.11.2023 at 12", german) == []
     assert found_in("order 715141442", german) == []
@@ -249,5 +246,4 @@ def test_a_profile_can_name_regions_whose_national_form_is_known() -> None:
 
 def test_a_region_without_a_trunk_zero_has_numbers_without_one() -> None:
     spanish = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE", "ES"]'))
-
     assert found_in("llama al 912 345 678", spanish) == [("PHONE", "912 345 678")]

@@ -15,7 +15,6 @@ def test_every_label_is_explained() -> None:
 
 def test_every_identity_number_is_listed() -> None:
     alone, after_a_word = SECTIONS["National identity numbers"].split("These need a word")
-
     assert re.findall(r"`([\w.]+)`", alone) == [number.name for number in DISTINCTIVE]
     assert re.findall(r"`([\w.]+)`", after_a_word) == [number.name for number in INTRODUCED]
 
@@ -23,6 +22,5 @@ def test_every_identity_number_is_listed() -> None:
 def test_every_validator_is_named() -> None:
     profiles = SECTIONS["Profiles of the sanitiser"]
     listed = re.search(r"Available validators: (.*?)\. ", profiles, re.DOTALL)
-
     assert listed is not None
     assert re.findall(r"`(\w+)`", listed[1]) == list(NAMED)

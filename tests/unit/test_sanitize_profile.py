@@ -59,14 +59,12 @@ def test_profile_decides_what_is_replaced(profile: str, text: str, shown: str) -
 def test_a_pattern_that_matches_anything_still_settles() -> None:
     profile = RULE.format("[^x]{5}")
     once = sanitized("abcdefgh ann@example.com ijklmnop", profile)
-
     assert sanitized(once, profile) == once
 
 
 def test_whole_hidden_text_gets_a_pseudonym() -> None:
     rule = "[[rule]]\nlabel = 'IP_ADDRESS'\npattern = '(?<![a-z])[a-z]{2}'"
     pseudonyms = Sanitizer(Mode.ON, Style.PSEUDONYM, b"k" * 16, parse_profile(rule))
-
     assert pseudonyms.apply("a" * 999).text.count("[IP_ADDRESS:") == 7
 
 
@@ -85,7 +83,6 @@ def test_whole_hidden_text_gets_a_pseudonym() -> None:
 def test_a_pattern_that_could_run_for_long_is_refused(pattern: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint) as refused:
         parse_profile(RULE.format(pattern), "mine.toml")
-
     assert "mine.toml, rule 1" in refused.value.message
 
 
@@ -129,11 +126,9 @@ def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: 
 def test_profile_error_does_not_quote_allowed_values() -> None:
     with pytest.raises(InvalidConfiguration) as refused:
         parse_profile("allow = ['ann@example.com', 3]")
-
     assert "ann" not in str(refused.value)
 
 
 def test_allowed_values_are_not_counted() -> None:
     shadow = Sanitizer(Mode.SHADOW, profile=parse_profile('allow = ["ann@example.com"]'))
-
     assert shadow.apply("ann@example.com").counts.total == 0

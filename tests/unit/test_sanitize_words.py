@@ -179,7 +179,6 @@ def test_words_names_and_code_are_no_keys(text: str) -> None:
 def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
     first = f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n{MIXED}"
     second = f"Text before.\n{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----\nText after."
-
     assert found_in(first) == [("API_KEY", first)]
     assert found_in(second) == [("API_KEY", f"{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----")]
 

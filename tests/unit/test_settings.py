@@ -70,18 +70,14 @@ def test_limits_of_the_environment_reach_the_engine(
 ) -> None:
     monkeypatch.setenv("EMBEDDING_API_CONCURRENCY", "5")
     monkeypatch.setenv("EMBEDDING_MAX_TOKENS_PER_BATCH", "1234")
-
     with open_library(tmp_path / "library", create=True) as library:
         limits = library._components.limits
-
     assert (limits.in_flight, limits.tokens) == (5, 1234)
 
 
 def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
     (tmp_path / "truespan.toml").write_text("disk_reserve_mib = 7\nindex_idle_seconds = 9\n")
-
     settings = read_settings(tmp_path, {"TRUESPAN_DISK_RESERVE_MIB": "8"})
-
     assert (settings.disk_reserve_mib, settings.index.idle_seconds) == (8, 9)
     assert settings.embedding.api_concurrency == Settings().embedding.api_concurrency == 2
     assert settings.embedding.max_tokens_per_batch == 100_000
@@ -90,7 +86,6 @@ def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> Non
 @proves("ollama.configurable")
 def test_embedding_provider_is_local_by_default(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {})
-
     assert settings.embedding.provider == "local"
     assert settings.ollama.base_url == "http://127.0.0.1:11434"
     assert settings.ollama.model == "BAAI/bge-base-en-v1.5"
@@ -125,17 +120,14 @@ def test_tables_give_the_settings_of_a_section(tmp_path: Path) -> None:
 
 def test_password_in_a_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "truespan.toml").write_text("[store]\nurl = 'postgresql://ann:unseen@db/x'\n")
-
     with pytest.raises(InvalidConfiguration, match="contains a password") as refusal:
         read_settings(tmp_path, {})
-
     assert "unseen" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_prefixed_variable_wins_over_the_shared_one(tmp_path: Path, order: int) -> None:
     both = [("OLLAMA_BASE_URL", "http://shared"), ("TRUESPAN_OLLAMA_BASE_URL", "http://own")]
-
     assert read_settings(tmp_path, dict(both[::order])).ollama.base_url == "http://own"
 
 
@@ -151,14 +143,12 @@ def test_url_of_ollama_needs_no_scheme(tmp_path: Path) -> None:
 def test_invalid_url_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_settings(tmp_path, {"OLLAMA_BASE_URL": "ftp://user:password@host"})
-
     assert "password" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("text", ["disk_reserve_mib = 'x'", "unknown = 1", "not toml", "= 1"])
 def test_invalid_settings_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "truespan.toml").write_text(text)
-
     with pytest.raises(InvalidConfiguration):
         read_settings(tmp_path, {})
 
@@ -166,7 +156,6 @@ def test_invalid_settings_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_library_is_created_only_on_request(tmp_path: Path) -> None:
     with pytest.raises(LibraryNotFound):
         open_library(tmp_path / "nowhere")
-
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -194,7 +183,6 @@ def test_number_setting_refuses_other_text(value: str) -> None:
 def test_file_in_place_of_a_library_is_named(tmp_path: Path) -> None:
     file = tmp_path / "book.txt"
     file.touch()
-
     with pytest.raises(InvalidConfiguration) as refused:
         read_settings(file, {})
     assert refused.value.message == f"{file} is a file; a library is a folder."

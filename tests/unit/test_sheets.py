@@ -199,7 +199,6 @@ def test_sheet_tables_are_divided_sensibly(text: str, expected: list[tuple[str, 
 
 def test_a_label_does_not_tell_how_wide_the_rest_is() -> None:
     table = only(read(xlsx({"Sheet1": sheet(rows([["a", "b"], ["c", "d", "e"]]))})))
-
     assert [start.unit for start in table.pages] == ["row A:B", "row A:C"]
 
 

@@ -97,7 +97,6 @@ LABELS = st.tuples(
 @given(st.lists(LABELS, max_size=12))
 def test_documents_with_the_same_labels_are_taken_or_left_together(labels: list):
     shelf = DocumentCatalog(entry(number, *one) for number, one in enumerate(labels, 1))
-
     for language, version, tags in product(("en", "de", None), ("1.0", None), ((), ("a",))):
         asked = {"language": language, "version": version, "tags": tags}
         each = [one.number for one in shelf if chosen(DocumentCatalog([one]), **asked) is None]

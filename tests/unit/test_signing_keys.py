@@ -95,14 +95,12 @@ def test_signature_is_that_of_rfc_8032() -> None:
     # The first test vector: an empty message. The public key follows from the seed.
     seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     key = SigningKey.from_seed(Secret(base64.b64encode(seed).decode()))
-
     raw = base64.b64decode(key.public.public_key)
     assert raw.hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 
 
 def test_canonical_json_is_that_of_rfc_8785() -> None:
     value = {"b": [True, None, -5], "a": "\u20ac$\u000f\nA'B\"\\\u007f/", "A": {}}
-
     expected = '{"A":{},"a":"\u20ac$\\u000f\\nA\'B\\"\\\\\u007f/","b":[true,null,-5]}'
     assert canonical(value) == expected.encode()
 
@@ -117,5 +115,4 @@ def test_canonical_json_is_that_of_rfc_8785() -> None:
 def test_signed_bytes_are_canonical_json(value: object) -> None:
     statement = {"value": value, "all": "".join(map(chr, range(0x180))) + "\u2028\ufeff\U0001f600"}
     envelope = SigningKey.from_seed(SEED).sign(statement)
-
     assert base64.b64decode(envelope.payload) == canonical(statement)

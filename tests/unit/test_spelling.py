@@ -108,9 +108,7 @@ def test_terms_are_suggested_under_the_stemmer_of_their_texts() -> None:
     [word] = parse_query("schiffen", (ENGLISH, GERMAN)).words
     assert word.forms == {ENGLISH: ("schiffen",), GERMAN: ("schiff",)}
     similar = {"schiffen": {"stiffen": 0.6}, "schiff": {"schilf": 0.7}}
-
     found = suggest_terms(word, similar.__getitem__, len)
-
     assert found == {ENGLISH: ("stiffen",), GERMAN: ("schilf",)}
 
 
@@ -155,7 +153,5 @@ def test_word_that_is_spelt_right_is_joined_by_nothing() -> None:
 def test_stop_word_joins_no_word() -> None:
     [word] = parse_query("hund", (ENGLISH, GERMAN)).words
     similar = {"und": 0.8, "bund": 0.6}
-
     found = suggest_terms(word, lambda _: similar, len)
-
     assert found == {ENGLISH: ("und", "bund"), GERMAN: ("bund",)}

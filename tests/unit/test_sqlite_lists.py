@@ -13,11 +13,9 @@ TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "
 @each_row("values", [[], TEXTS, [0, -1, 2**63 - 1, -(2**63)], ["1", 1], [1.5, -2.25]])
 def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
     connection = apsw.Connection(":memory:")
-
     found = connection.execute(
         "SELECT value FROM json_each(:list)", _bindable({"list": values})
     ).fetchall()
-
     assert [value for (value,) in found] == values
 
 

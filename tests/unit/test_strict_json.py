@@ -41,7 +41,6 @@ REFUSED = {
 def test_strict_json_refuses_ambiguous_input(text: str) -> None:
     with pytest.raises(JsonError) as caught:
         parse_json(text)
-
     assert REFUSED[text] in str(caught.value)
 
 
@@ -62,7 +61,6 @@ json_values = st.recursive(
 @given(json_values)
 def test_other_json_is_read_as_usual(value: object) -> None:
     text = json.dumps(value)
-
     assert parse_json(text) == parse_json(text.encode()) == json.loads(text)
     require_unique_keys(text)
 

@@ -86,7 +86,6 @@ def test_a_sentence_is_supported_or_the_reasons_say_why_not(
     sentence: str, reasons: tuple[SupportReason, ...]
 ) -> None:
     (found,) = check_answer(sentence).sentences
-
     assert (found.reasons, found.supported) == (reasons, not reasons)
 
 
@@ -115,7 +114,6 @@ def test_a_sentence_is_supported_or_the_reasons_say_why_not(
 )
 def test_sentence_without_claim_counts_with_number_or_name_only(answer: str, marked: bool | None):
     found = check_answer(answer)
-
     if marked is None:
         assert (found.score, found.claims, found.sentences) == (None, 0, ())
     else:
@@ -140,7 +138,6 @@ def test_support_has_spans_score_source_and_missing_words() -> None:
 def test_words_of_a_verified_quote_count_as_found() -> None:
     answer = "A poster reads “The spare key hangs on hook seven” [2]."
     start = answer.index("“")
-
     assert not check_support(answer, SOURCES).supported
     assert check_support(answer, SOURCES, Quotes(literal=((start, len(answer) - 5),))).supported
 
@@ -162,14 +159,12 @@ def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
 
 def test_without_passages_every_claim_cites_nothing() -> None:
     found = check_answer("Vienna is old. Is it?", ())
-
     assert [part.reasons for part in found.sentences] == [(NOTHING,)]
     assert found.score == 0.0
 
 
 def test_names_and_numbers_of_a_title_are_known() -> None:
     sources = [passage("The harbour was enlarged.", title="Report of Ada Brook, 1931")]
-
     assert check_answer(
         "Ada Brook reported in 1931 that the harbour was enlarged [1].", sources
     ).score
@@ -211,7 +206,6 @@ def test_names_and_numbers_of_a_title_are_known() -> None:
 def test_numbers_are_compared_by_value_and_unit(first: str, second: str, same: bool) -> None:
     given = find_numbers(second)
     claimed = [number for number in find_numbers(first) if not number.implied] or given
-
     assert all(any(numbers_agree(one, other) for other in given) for one in claimed) is same
 
 
@@ -233,9 +227,7 @@ def test_names_are_capitalised_words_inside_sentences(text: str, names: list[str
 
 def test_lists_tables_and_wrapped_lines_are_split() -> None:
     answer = "# Head\n\nHe left\nthe house [1]. She\nstayed.\n* one\n* two\n```\nx = 1\n```\n"
-
     texts = [" ".join(part.text.split()) for part in split_answer(answer)]
-
     assert texts == ["Head", "He left the house .", "She stayed.", "one", "two", "x = 1"]
 
 

@@ -50,7 +50,6 @@ HEAD, VALUE, OTHER = "<tr><th>a<th>b", "<tr><td>1<td>2", "<tr><td>3<td>4"
 )
 def test_html_header_rows_are_those_of_thead_or_of_heading_cells(inner: str, count: int):
     found = table_of("a.html", f"<p>x</p><table>{inner}</table>".encode())
-
     assert found.header_rows == count, found.text
 
 

@@ -42,7 +42,6 @@ def test_each_part_of_a_long_table_begins_with_the_header():
 
 def test_several_header_rows_are_repeated_together():
     header = "Meals | Limits\nname | in EUR"
-
     assert all(part.startswith(f"{header}\n") for part in parts_of(table(60, header)))
 
 
@@ -56,14 +55,12 @@ def test_without_the_option_no_table_is_divided():
 
 def test_a_list_of_contents_is_not_divided():
     block = table(100, is_contents=True)
-
     assert assemble([block], divide_tables=True).text == block.text
 
 
 @pytest.mark.parametrize("block", [table(100, header_rows=0), table(100, "a long name | b" * 30)])
 def test_missing_or_long_table_header_is_not_repeated(block: Block):
     parts = parts_of(block)
-
     assert len(parts) > 3
     assert "\n".join(parts) == block.text
 
@@ -71,13 +68,11 @@ def test_missing_or_long_table_header_is_not_repeated(block: Block):
 def test_table_row_longer_than_a_part_stays_whole():
     long = f"Wine | {'very ' * 300}good"
     block = Block(BlockKind.TABLE, f"{HEADER}\nTea | 1\n{long}\nJuice | 2", header_rows=1)
-
     assert parts_of(block) == [f"{HEADER}\nTea | 1", f"{HEADER}\n{long}", f"{HEADER}\nJuice | 2"]
 
 
 def test_a_header_without_rows_is_no_part():
     long = f"Wine | {'very ' * 300}good"
-
     assert parts_of(Block(BlockKind.TABLE, f"{HEADER}\n{long}", header_rows=1)) == [
         f"{HEADER}\n{long}"
     ]
@@ -85,7 +80,6 @@ def test_a_header_without_rows_is_no_part():
 
 def test_table_parts_do_not_depend_on_later_rows():
     whole = assemble([table(100)], divide_tables=True).text
-
     for count in range(1, 100):
         assert whole.startswith(assemble([table(count)], divide_tables=True).text)
 
@@ -128,9 +122,7 @@ def test_rows_keep_their_page_and_a_repeated_header_has_none():
 
 def test_repeated_table_header_is_a_sentence():
     canonical = assemble([table(100)], divide_tables=True)
-
     texts = [canonical.text[start:end] for _, start, end in split_sentences(canonical)]
-
     assert texts == [row for row in canonical.text.split("\n") if row]
 
 
@@ -147,9 +139,7 @@ def test_blocks_after_a_divided_table_keep_their_offset():
 
 def test_a_sanitised_header_is_repeated_as_it_was_sanitised():
     block = table(100, "Meal of ada@example.com | Limit")
-
     kept, _ = sanitize_document(Loaded((block,)), Sanitizer(Mode.ON))
-
     parts = parts_of(kept.blocks[0])
     assert len(parts) > 3
     assert all(part.startswith("Meal of [EMAIL] | Limit\n") for part in parts)

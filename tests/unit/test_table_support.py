@@ -60,5 +60,4 @@ def test_claim_needs_its_own_row_and_column(
     source: Visible, sentence: str, reasons: tuple[SupportReason, ...]
 ) -> None:
     [judged] = check_answer(sentence, [source]).sentences
-
     assert (judged.supported, judged.reasons) == (not reasons, reasons)

@@ -61,19 +61,16 @@ def test_extension_loader_parses_files_with_its_ending(site: Path) -> None:
 
 def test_extension_whose_package_was_removed_is_ignored(site: Path) -> None:
     install(site, "example_gone.register:register")
-
     assert "text" in {each.name for each in all_formats()}
 
 
 def test_extension_that_cannot_be_imported_is_refused_by_name(site: Path) -> None:
     install(site, "example_notes:register", example_notes="import not_installed_anywhere")
-
     with pytest.raises(InvalidConfiguration, match="'notes' cannot be loaded: No module named"):
         tables()
 
 
 def test_extension_without_register_is_refused_by_name(site: Path) -> None:
     install(site, "example_notes:register", example_notes="")
-
     with pytest.raises(InvalidConfiguration, match="'notes' cannot be loaded"):
         tables()

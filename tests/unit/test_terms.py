@@ -201,7 +201,6 @@ def test_many_threads_make_the_same_terms_as_one() -> None:
 )
 def test_word_spans_are_the_places_of_the_words(text: str) -> None:
     spans = word_spans(text)
-
     assert [span.word for span in spans] == [*words(text)]
     assert [[*words(text[start:end])] for _, start, end in spans] == [[word] for word, *_ in spans]
     assert spans == sorted(spans, key=lambda span: span.start)

@@ -34,7 +34,6 @@ def chapters_of(text: str) -> list[str | None]:
 
 def test_paragraphs_are_kept_line_by_line():
     text = "\n\n  First line\n\tsecond line  \n   \n\n\nNext.\n"
-
     assert [block.text for block in load_text(text).blocks] == [
         "  First line\n\tsecond line  ",
         "Next.\n",
@@ -56,7 +55,6 @@ def test_paragraphs_are_kept_line_by_line():
 )  # fmt: skip
 def test_a_heading_that_stands_alone_is_one(heading: str):
     blocks = blocks_of(PROSE, heading, PROSE)
-
     label = " ".join(heading.split())
     assert [block.kind for block in blocks] == ["paragraph", "heading", "paragraph"]
     assert [block.chapter for block in blocks] == [None, label, label]
@@ -91,7 +89,6 @@ def test_text_that_resembles_a_heading_is_not_one(line: str):
 
 def test_a_title_below_a_bare_heading_belongs_to_it():
     blocks = blocks_of("CHAPTER I", "Down the River", PROSE)
-
     assert blocks[0].text == "CHAPTER I\n\nDown the River"
     assert [block.chapter for block in blocks] == ["CHAPTER I Down the River"] * 2
 
@@ -105,7 +102,6 @@ def test_the_first_words_of_a_chapter_are_not_its_title(first: str):
 
 def test_roman_numbers_below_an_epilogue_are_its_sections():
     blocks = blocks_of("EPILOGUE", "I", PROSE, "II", PROSE, "IV", PROSE)
-
     assert [block.chapter for block in blocks] == ["EPILOGUE"] * 7
     assert [block.section for block in blocks] == [None, "I", "I", "II", "II", "II", "II"]
 

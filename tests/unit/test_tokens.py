@@ -87,7 +87,6 @@ def test_what_two_tokens_allow_together_does_not_depend_on_their_order(
 def test_an_empty_list_means_nothing_and_never_everything(verbs: frozenset[Verb]) -> None:
     nowhere = TokenRecord("id", "name", frozenset(), verbs)
     nobody = TokenRecord("id", "name", UNLIMITED, verbs, frozenset())
-
     assert rights(nowhere.authority()) == set()
     assert not any(right[0] == "as" for right in rights(nobody.authority()))
     assert rights(TokenRecord("id", "name", UNLIMITED, frozenset()).authority()) == set()
@@ -114,7 +113,6 @@ def test_metrics_are_for_owners_and_observers_only() -> None:
 
 def test_a_token_is_expired_at_the_very_moment_it_says() -> None:
     record = TokenRecord("id", "name", UNLIMITED, frozenset(Verb), expires_at=100.0)
-
     assert record.state(99.999) is TokenState.ACTIVE
     assert record.state(100.0) is TokenState.EXPIRED
     assert record.state(101.0) is TokenState.EXPIRED
@@ -122,7 +120,6 @@ def test_a_token_is_expired_at_the_very_moment_it_says() -> None:
 
 def test_a_revoked_token_stays_revoked_whatever_the_clock_says() -> None:
     record = TokenRecord("id", "name", UNLIMITED, frozenset(Verb), revoked_at=100.0)
-
     assert {record.state(now) for now in (0.0, 100.0, 200.0)} == {TokenState.REVOKED}
 
 
@@ -149,7 +146,6 @@ def test_no_character_can_be_changed(place: int, character: str) -> None:
     text = SECRET.reveal()
     mutated = text[:place] + character + text[place + 1 :]
     parsed = TokenSecret.parse(mutated)
-
     assert mutated == text or parsed is None or not parsed.proves(SECRET.digest())
 
 

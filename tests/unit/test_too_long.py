@@ -56,7 +56,6 @@ def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
 def test_mean_of_parts_is_weighted_and_normalised() -> None:
     one = Vector(array("f", [3.0, 0.0]).tobytes())
     other = Vector(array("f", [0.0, 0.5]).tobytes())
-
     assert list(array("f", weighted_mean([one, other], [3, 4]))) == pytest.approx([0.6, 0.8])
 
 
@@ -73,16 +72,13 @@ def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
 
 def test_nothing_is_asked_for_a_text_that_is_skipped() -> None:
     reader = Reader(50)
-
     assert too_long(OnTokenLimit.SKIP, reader) == (None, Remark.TOO_LONG)
     assert reader.read == []
 
 
 def test_a_text_over_the_known_limit_is_first_cut_to_that() -> None:
     reader = Reader(400)
-
     too_long(OnTokenLimit.MEAN, reader, limit=70)
-
     assert [len(part.split()) for part in reader.read] == [66, 66, 48]
 
 

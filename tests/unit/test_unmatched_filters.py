@@ -36,7 +36,6 @@ def test_warning_names_the_tag_or_document_that_does_not_exist(world: World) -> 
 @proves("audience.enforced")
 def test_warning_names_nothing_that_the_caller_may_not_see(world: World) -> None:
     everyone = world.for_audience([])
-
     for filters in ({"tags": ["secret"]}, {"tags": ["secrets"]}, {"documents": ["keys.txt"]}):
         [(_, message)] = warn(everyone, **filters)
         assert "closest" not in message

@@ -192,10 +192,8 @@ def test_search_on_sqlite_repairs_at_once_without_a_job(lib: LibraryFixture) -> 
 
 def test_in_a_file_upkeep_can_be_submitted_as_well(lib: LibraryFixture) -> None:
     world = lib.world(tale__txt="The harbour light burned all night.")
-
     jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]
     lib.library._components.queue.wait()  # type: ignore[attr-defined]
-
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
 
 
@@ -410,16 +408,13 @@ def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
     filled(works, opened)
     with works.admin() as admin:
         admin.execute("DELETE FROM truespan_queue.queue_steps")
-
     assert checks(works.open())["job queue"][0] is Verdict.PROBLEM
 
 
 def test_partial_authority_sees_nothing_of_the_queue(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
-
     narrow = opened.under(OWNER.narrow(worlds=(scope_of(world).world,), verbs=(Verb.READ,)))
-
     assert narrow.doctor(machine=True).checks == []
 
 

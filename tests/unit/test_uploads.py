@@ -91,7 +91,6 @@ def test_stored_bytes_are_read_back(folder: UploadFolder, tmp_path: Path) -> Non
 def test_two_uploads_of_one_name_do_not_meet(folder: UploadFolder) -> None:
     with folder.receive(WORLD, [Upload("a.txt", b"first")]) as first:
         second = received(folder, Upload("a.txt", b"second"))
-
     assert contents(folder, first) == {"a.txt": b"first"}
     assert contents(folder, second) == {"a.txt": b"second"}
 
@@ -111,7 +110,6 @@ def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
 
 def test_only_the_owner_can_read_them(folder: UploadFolder, tmp_path: Path) -> None:
     received(folder, Upload("a.txt", b"secret"))
-
     assert {stat.S_IMODE(path.stat().st_mode) for path in left(tmp_path)} == {0o600}
 
 
@@ -128,10 +126,8 @@ def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
 
 def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
     folder = UploadFolder(tmp_path / "uploads", reserve=1 << 60)
-
     with pytest.raises(StorageFull):
         received(folder, Upload("a.txt", b"small"))
-
     assert left(tmp_path) == []
 
 
@@ -151,7 +147,6 @@ def test_interrupted_upload_leaves_nothing(folder: UploadFolder, tmp_path: Path)
 
 def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "uploads").write_text("in the way")
-
     with pytest.raises(InvalidConfiguration):
         received(UploadFolder(tmp_path / "uploads", reserve=0), Upload("a.txt", b"x"))
 
@@ -159,7 +154,6 @@ def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
 def test_when_the_job_cannot_be_written_down_the_files_go(folder: UploadFolder, tmp_path: Path):
     with pytest.raises(ValueError, match="no job"), folder.receive(WORLD, [Upload("a", b"x")]):
         raise ValueError("no job")
-
     assert left(tmp_path) == []
 
 
@@ -176,7 +170,6 @@ def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None
 
 def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
     batch = received(folder, Upload("a", b"1"))
-
     with raises_code("source_missing"):
         folder.find(OTHER, batch, DocumentOptions())
     with raises_code("source_missing"):
@@ -200,7 +193,6 @@ def test_unfinished_upload_is_removed_with_its_document(folder: UploadFolder, tm
     half = tmp_path / "uploads" / WORLD / "0123abcd"
     half.mkdir(parents=True)
     (half / "1").write_bytes(b"half of it")
-
     assert folder.remove(WORLD, "whatever", lambda _: True) == (1, 10)
     assert left(tmp_path) == []
 

@@ -24,7 +24,6 @@ def test_equal_queries_of_a_world_have_equal_marks_across_restarts(tmp_path: Pat
 
 def test_world_and_query_cannot_be_divided_otherwise(tmp_path: Path) -> None:
     key = UsageKey(tmp_path / "usage.key")
-
     assert key.mark("ab", "c") != key.mark("a", "bc")
 
 
@@ -43,12 +42,10 @@ def test_whoever_makes_the_key_at_the_same_time_gets_the_same(tmp_path: Path) ->
     path = tmp_path / "usage.key"
     with ThreadPoolExecutor(8) as pool:
         marks = set(pool.map(lambda _: UsageKey(path).mark("world", "query"), range(32)))
-
     assert len(marks) == 1
 
 
 def test_a_file_without_a_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "usage.key").write_text("short")
-
     with pytest.raises(InvalidConfiguration, match=r"usage\.key contains no key"):
         UsageKey(tmp_path / "usage.key").mark("world", "query")

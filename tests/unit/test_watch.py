@@ -33,18 +33,14 @@ def harbour(folder: Path, recorder: Recorder) -> World:
 @pytest.mark.contract
 def test_a_search_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
-
     harbour(tmp_path, recorder).search("harbour")
-
     assert recorder.last(Request.SEARCH).stages == [*FINDING, Stage.RANKED, Stage.BUNDLE]
 
 
 @pytest.mark.contract
 def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
-
     harbour(tmp_path, recorder).retrieve("harbour", selected_text="The wall was old.")
-
     assert recorder.last(Request.RETRIEVE).stages == [
         *FINDING, *CHOOSING[:-1], Stage.LOCATED, Stage.BUNDLE
     ]  # fmt: skip
@@ -52,9 +48,7 @@ def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
 
 def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
     recorder = Recorder()
-
     harbour(tmp_path, recorder).search("harbour", mode="hybrid")
-
     assert recorder.last(Request.SEARCH).stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
 
 

@@ -58,7 +58,5 @@ def test_a_search_loads_what_the_settings_ask_for(
     tmp_path: Path, variables: dict[str, str], expected: str
 ) -> None:
     (tmp_path / "a.txt").write_text("The harbour light burned all night.")
-
     found = loaded(SEARCH, str(tmp_path / "library"), str(tmp_path / "a.txt"), **variables)
-
     assert found == expected

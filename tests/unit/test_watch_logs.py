@@ -147,10 +147,8 @@ def test_lines_of_ingestion_name_their_logger(tmp_path: Path, write: Write) -> N
 @pytest.mark.parametrize("level", LEVELS)
 def test_lines_below_the_level_are_dropped(level: str, write: Write) -> None:
     stream = write(level)
-
     for name, weight in LEVELS.items():
         logging.getLogger("truespan.requests").log(weight, name, extra={"truespan_fields": {}})
-
     written = [line["event"] for line in lines(stream)]
     assert written == list(LEVELS)[list(LEVELS).index(level) :]
 

@@ -159,7 +159,6 @@ def test_metric_labels_never_come_from_callers(tmp_path: Path, metrics: MetricsO
 
 def test_metrics_stay_out_of_the_default_registry(tmp_path: Path, metrics: MetricsObserver) -> None:
     harbour(tmp_path, metrics)
-
     assert not [one for one in REGISTRY.collect() if one.name.startswith("truespan")]
 
 

@@ -304,7 +304,6 @@ def test_stop_interrupts_the_running_job_and_ends_the_iteration(scene: Scene) ->
 
 def test_changed_sidecar_changes_the_labels_of_its_document(scene: Scene) -> None:
     scene.write("a.txt", story(5))()
-
     assert scene.run(scene.write("a.txt.meta.toml", 'tags = ["sea"]')) == ["+a.txt", "=1"]
     assert scene.world.documents.get("a.txt").tags == ("sea",)
 

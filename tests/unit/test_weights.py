@@ -45,7 +45,6 @@ def test_propose_weight_names_a_clearly_better_weight() -> None:
 
 def test_propose_weight_keeps_the_weight_without_clear_difference() -> None:
     report = proposed({0.5: [1, 2] * 20, 0.7: [2, 1] * 19 + [1, 1]})
-
     assert (report.proposed, report.best) == (None, 0.7)
     assert report.p is not None
     assert report.p > 0.05
@@ -54,7 +53,6 @@ def test_propose_weight_keeps_the_weight_without_clear_difference() -> None:
 
 def test_propose_weight_keeps_the_weight_among_equal_ones() -> None:
     report = proposed({0.3: [1] * 30, 0.5: [1] * 30, 0.7: [1] * 30})
-
     assert (report.proposed, report.best, report.p) == (None, 0.5, None)
     assert report.message == "Keep 0.5: no other weight is better (nDCG@10 1.000, 30 queries)."
     assert proposed({0.2: [2] * 30, 0.3: [1] * 30, 0.4: [1] * 30}, in_force=0.2).proposed == 0.3
@@ -62,9 +60,7 @@ def test_propose_weight_keeps_the_weight_among_equal_ones() -> None:
 
 def test_propose_weight_needs_enough_queries_that_did_not_fail() -> None:
     few = MIN_QUERIES - 1
-
     report = proposed({0.5: [2] * few + [2, FAILS], 0.7: [1] * few + [FAILS, 1]})
-
     assert (report.proposed, report.queries, report.p) == (None, few, None)
     assert report.message == "Keep 0.5: 19 judged queries are too few, at least 20 are needed."
     assert proposed({0.5: [2] * 20, 0.7: [1] * 20}).proposed == 0.7
@@ -72,9 +68,7 @@ def test_propose_weight_needs_enough_queries_that_did_not_fail() -> None:
 
 def test_propose_weight_uses_reciprocal_ranks_of_phrases() -> None:
     evaluations = {0.5: evaluated([4] * 30, phrases=True), 0.7: evaluated([2] * 30, phrases=True)}
-
     report = propose_weight(evaluations, 0.5)
-
     assert report.message.startswith("0.7 instead of 0.5: MRR 0.500 instead of 0.250, p < 0.001")
 
 

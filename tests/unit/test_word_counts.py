@@ -116,9 +116,7 @@ def test_words_are_removed_with_their_document(lib: LibraryFixture) -> None:
 
 def test_documents_sharing_replaced_rows_are_counted_again(lib: LibraryFixture) -> None:
     world = lib.world(**{f"b{number}__txt": f"The heron {number}." for number in range(3)})
-
     world.ingest(lib.write("world/b0.txt", "The badger dug."))
-
     assert counted(lib) == 3
 
 
@@ -126,9 +124,7 @@ def test_a_new_language_label_has_words_counted_anew(lib: LibraryFixture, world:
     path = lib.write("a.txt", "Die Häuser am Hafen.")
     world.ingest(path, language="en")
     assert score(lib, world, "Haus") == 0.0
-
     world.ingest(path, language="de")
-
     assert score(lib, world, "Haus") > 0
 
 

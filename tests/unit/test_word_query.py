@@ -87,7 +87,6 @@ def test_stop_words_of_a_language_are_left_out_for_its_chunks_alone() -> None:
 
 def test_a_word_counts_as_often_as_the_query_has_it() -> None:
     [lamp, key] = parse_query("lamp, lamps, key. LAMP!", EN).words
-
     assert (lamp.count, key.count) == (3, 1)
 
 
@@ -164,7 +163,6 @@ def test_a_phrase_occurs_where_its_terms_follow_one_another() -> None:
 def test_arabic_word_is_also_searched_without_its_particle() -> None:
     [word] = parse_query("لناسا", ["arabic"]).words
     assert word.forms == {"arabic": ("لناس", "ناس")}
-
     [short, quoted] = parse_query('ولد "لناسا"', ["arabic"]).words
     assert short.forms == {"arabic": ("ولد",)}
     assert len(quoted.forms["arabic"]) == 1

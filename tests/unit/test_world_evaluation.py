@@ -68,9 +68,7 @@ def test_golden_queries_are_asked_and_judged(lib: LibraryFixture) -> None:
 def test_evaluation_uses_no_floor_and_the_requested_depth(lib: LibraryFixture) -> None:
     world = filled(lib)
     stranger = GoldenQuery("x", "zebra xylophone", (Expected("keys.txt"),), top_k=3)
-
     [result] = world.evaluation.run([stranger]).results
-
     assert len(result.documents) == 3
     assert result.state is State.ANSWERED
 
@@ -205,9 +203,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> Non
 @pytest.mark.contract
 def test_failed_query_does_not_stop_the_others(lib: LibraryFixture) -> None:
     too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
-
     found = filled(lib).evaluation.run([too_long, ASKED[0]])
-
     assert [one.state for one in found.results] == [State.FAILED, State.ANSWERED]
     assert found.results[0].error == "query_too_long"
     assert lib.clock.slept == []
@@ -349,9 +345,7 @@ def test_a_calibration_is_proposed_kept_and_forgotten(lib: LibraryFixture) -> No
 
 def test_from_too_little_nothing_is_proposed_and_nothing_kept(lib: LibraryFixture) -> None:
     world = filled(lib)
-
     report = world.evaluation.calibrate(ASKED, keep=True)
-
     assert (report.proposed, report.kept, world.evaluation.calibration()) == (None, False, None)
     assert "too_few_hits" in [note.code for note in report.notes]
 
@@ -429,5 +423,4 @@ def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture
 def test_a_kept_calibration_survives_a_restart(tmp_path: Path, lib: LibraryFixture) -> None:
     lib.store.keep_calibration(lib.scope(filled(lib)), MEASURED)
     lib.library.close()
-
     assert make_library(tmp_path).library.world("world").evaluation.calibration() == MEASURED

@@ -33,7 +33,6 @@ def test_elements_come_without_comments_and_instructions() -> None:
     root = parse_xml(
         "a", b'<?xml version="1.0"?><!-- c --><a x="1">b<!-- c -->c<?pi x?>d</a><!-- -->'
     )
-
     assert (root.text, len(root), root.get("x")) == ("bcd", 0, "1")
 
 
@@ -43,14 +42,12 @@ def test_elements_come_without_comments_and_instructions() -> None:
 def test_a_document_type_is_refused(document: str, before: str, encoding: str) -> None:
     if encoding.startswith("utf-16-"):
         before = before.strip()
-
     with raises_code("source_unsafe"):
         parse_xml("a", (before + document).encode(encoding))
 
 
 def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
     hidden = f'<?xml version="1.0" encoding="UTF-32BE"?>{EXTERNAL}'.encode("utf-32-be")
-
     with raises_code("source_unsafe"):
         parse_xml("a", hidden)
 
@@ -69,7 +66,6 @@ def test_malformed_xml_is_broken(document: bytes) -> None:
 @each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1"])
 def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
     declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?><a>é</a>'
-
     assert parse_xml("a", declared.encode(encoding)).text == "é"
     assert parse_xhtml("a", declared.encode(encoding)).text == "é"
 
@@ -77,7 +73,6 @@ def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
 @each_row("depth", [300, 100_000])
 def test_nesting_without_end_is_refused(depth: int) -> None:
     deep = b"<a>" * depth + b"</a>" * depth
-
     with raises_code("source_unsafe"):
         parse_xml("a", deep)
     with raises_code("source_unsafe"):
@@ -91,7 +86,6 @@ def test_a_text_longer_than_the_parser_takes_is_too_large() -> None:
 
 def test_names_are_read_without_their_namespace() -> None:
     root = parse_xml("a", b'<w:a xmlns:w="urn:x"><b/></w:a>')
-
     assert [local(element) for element in root.iter()] == ["a", "b"]
 
 
@@ -109,7 +103,6 @@ def test_names_are_read_without_their_namespace() -> None:
 )
 def test_a_harmless_document_type_is_dropped(doctype: str) -> None:
     root = parse_xhtml("a", f"{doctype}<html><body>x&nbsp;y</body></html>".encode())
-
     assert "".join(root.itertext()) == "x\xa0y"
     assert not root.getroottree().docinfo.doctype
 
@@ -137,7 +130,6 @@ def test_named_characters_become_the_characters(written: str, shown: str) -> Non
 
 def test_a_named_quote_does_not_end_the_value_it_stands_in() -> None:
     root = parse_xhtml("a", b'<img alt="so &quot;called&quot; &lt;b&gt;"/>')
-
     assert root.get("alt") == 'so "called" <b>'
 
 
@@ -152,7 +144,6 @@ def test_paragraphs_that_nobody_closed_do_not_nest() -> None:
 def test_names_are_the_same_however_the_page_could_be_read() -> None:
     strict = parse_xhtml("a", b'<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>')
     loose = parse_xhtml("a", b"<html><body><svg:image></body></html>")
-
     assert [local(element) for element in strict.iter()] == ["html", "body"]
     assert [local(element) for element in loose.iter()] == ["html", "body", "image"]
 
@@ -166,13 +157,11 @@ def test_other_data_are_a_broken_page(document: bytes) -> None:
 @each_row("encoding", ["punycode", "idna", "unicode_escape", "hex", "rot13", "zlib"])
 def test_an_encoding_that_no_page_has_is_not_used(encoding: str) -> None:
     declared = f'<?xml version="1.0" encoding="{encoding}"?><a>\\u0041b-</a>'.encode()
-
     assert parse_xhtml("a", declared).text == "\\u0041b-"
 
 
 def test_an_encoding_declared_in_the_head_of_a_page_is_used() -> None:
     meta = '<html><head><meta charset="windows-1251"></head><body>Глава</body></html>'
-
     assert "".join(parse_xhtml("a", meta.encode("cp1251")).itertext()) == "Глава"
 
 
@@ -185,7 +174,6 @@ def test_an_encoding_declared_in_the_head_of_a_page_is_used() -> None:
 def test_beginnings_without_end_cost_no_more_than_their_length(piece: str) -> None:
     # With work that grows by the square of the length, this would take ten minutes.
     hostile = (piece * 500_000).encode()
-
     for parse in (parse_xml, parse_xhtml):
         with contextlib.suppress(SourceRefused):
             parse("p", hostile)
