@@ -266,16 +266,13 @@ def test_http_page_lists_every_member_of_a_token_record() -> None:
 @pytest.mark.parametrize(
     ("page", "heading", "kinds"),
     [
-        ("how-it-works.md", "Verifying", FailureKind),
-        ("answers.md", "Reasons", SupportReason),
+        ("how-it-works.md", "Verifying", FailureKind), ("answers.md", "Reasons", SupportReason),
         ("maintenance.md", "What it finds", Finding),
-        ("retrieval.md", "Status", bundle.BundleStatus),
-        ("retrieval.md", "Why not", bundle.WhyNot),
-        ("ingesting.md", "Jobs", JobState),
-        ("ingesting.md", "States of a document", DocumentState),
+        ("retrieval.md", "Status", bundle.BundleStatus), ("retrieval.md", "Why not", bundle.WhyNot),
+        ("ingesting.md", "Jobs", JobState), ("ingesting.md", "States of a document", DocumentState),
         ("ingesting.md", "Dry runs", DocumentOutcome),
     ],
-)
+)  # fmt: skip
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
     rows = table_rows(sections_of(DOCS / page)[heading])
     assert sorted(row[0] for row in rows) == sorted(kind.value for kind in kinds)

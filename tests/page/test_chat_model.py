@@ -14,10 +14,8 @@ from truespan.types.scope import Verb
 
 QUESTION = "How often does the tide come in?"
 SIZES = [
-    {"width": 1440, "height": 900},
-    {"width": 900, "height": 700},
-    {"width": 390, "height": 844},
-]
+    {"width": 1440, "height": 900}, {"width": 900, "height": 700}, {"width": 390, "height": 844},
+]  # fmt: skip
 
 
 @pytest.fixture

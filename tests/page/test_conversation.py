@@ -218,10 +218,8 @@ def test_repeated_question_is_one_entry_that_leaves_documents_in_view(
     with served(fill(tmp_path)) as running:
         visit = visits(running.address, viewport={"width": 1280, "height": 720})
         questions = [
-            QUESTION,
-            *(f"How often does Marten oil key {at}?" for at in range(7)),
-            QUESTION,
-        ]
+            QUESTION, *(f"How often does Marten oil key {at}?" for at in range(7)), QUESTION,
+        ]  # fmt: skip
         for question in questions:
             visit.find("#question").fill(question)
             visit.find("#question").press("Enter")

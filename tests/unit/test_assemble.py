@@ -40,14 +40,12 @@ ONE, TWO = shown(1), shown(2)
     [
         (paragraph("Left right.", 4), f"Left {ONE} right."),
         (paragraph("Leftright.", 4), f"Left {ONE} right."),
-        (paragraph("Before.", 0), f"{ONE} Before."),
-        (paragraph("After.", 6), f"After. {ONE}"),
-        (paragraph("", 0), ONE),
-        (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"),
+        (paragraph("Before.", 0), f"{ONE} Before."), (paragraph("After.", 6), f"After. {ONE}"),
+        (paragraph("", 0), ONE), (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"),
         (paragraph("ab", 1, 1), f"a {ONE} {TWO} b"),
         (paragraph("  \n\nIndented.", 4), f"{ONE} Indented."),
     ],
-)
+)  # fmt: skip
 def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str) -> None:
     canonical = assemble([block], shown)
     assert canonical.text == expected
@@ -151,18 +149,12 @@ def test_rows_of_another_sheet_are_not_in_a_location() -> None:
 
 
 JOINED: list[tuple[Any, ...]] = [
-    ((), None),
-    ((None, "page 3"), "page 3"),
-    (("page 3", "page 3"), "page 3"),
-    (("pages 3-5", "pages 4-6"), "pages 3-6"),
-    (("lines 1-9", "line 4"), "lines 1-9"),
-    (("A5:F9", "A10:F10"), "A5:F10"),
-    (("A5", "A6"), "A5:A6"),
-    (("A1", "A3:F9", "B5"), "A1:F9"),
-    (("A5:F9, H1", "H2"), "A5:F9, H1:H2"),
-    (("slide 9", "slide 2"), "slide 9, slide 2"),
+    ((), None), ((None, "page 3"), "page 3"), (("page 3", "page 3"), "page 3"),
+    (("pages 3-5", "pages 4-6"), "pages 3-6"), (("lines 1-9", "line 4"), "lines 1-9"),
+    (("A5:F9", "A10:F10"), "A5:F10"), (("A5", "A6"), "A5:A6"), (("A1", "A3:F9", "B5"), "A1:F9"),
+    (("A5:F9, H1", "H2"), "A5:F9, H1:H2"), (("slide 9", "slide 2"), "slide 9, slide 2"),
     (("page 9, page 7, page 5, …", "page 1"), "page 9, page 7, page 5, …"),
-]
+]  # fmt: skip
 
 
 @each_row("labels, expected", JOINED)

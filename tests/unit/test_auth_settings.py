@@ -64,33 +64,22 @@ def test_rules_are_read_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        AUTH,
-        RULE,
-        '[auth]\naudience = "a"\n',
-        AUTH.replace('audience = "truespan"', "") + RULE,
+        AUTH, RULE, '[auth]\naudience = "a"\n', AUTH.replace('audience = "truespan"', "") + RULE,
         AUTH.replace('audience = "truespan"', 'audience = " "') + RULE,
-        AUTH.replace("jwks_url", "client_id") + RULE,
-        AUTH + 'jwks_file = "keys.json"\n' + RULE,
+        AUTH.replace("jwks_url", "client_id") + RULE, AUTH + 'jwks_file = "keys.json"\n' + RULE,
         AUTH + 'client_id = "page"\n' + RULE,
         AUTH.replace("https://login.example.org/keys", "http://login.example.org/keys") + RULE,
         AUTH.replace("/keys", "/keys#first") + RULE,
         AUTH.replace("login.example.org/keys", "ana:secret@login.example.org/keys") + RULE,
-        AUTH + "rules = 1\n",
-        AUTH + "[auth.rules]\nworlds = []\n",
-        AUTH + RULE + "groups = []\n",
-        AUTH + RULE + 'claim = "groups"\n',
-        AUTH + RULE + 'value = "groups"\n',
-        AUTH + RULE + 'verbs = ["everything"]\n',
-        AUTH + RULE + "verbs = []\n",
-        AUTH + RULE + 'verbs = ["write"]\n',
-        AUTH + RULE + 'verbs = ["read"]\nreader = "{sub}"\n',
-        AUTH + RULE + 'labels = "group"\n',
-        AUTH + RULE + 'labels = ["{a}:{b}"]\n',
-        AUTH + RULE + 'labels = ["{a"]\n',
-        AUTH + RULE + 'labels = [""]\n',
+        AUTH + "rules = 1\n", AUTH + "[auth.rules]\nworlds = []\n", AUTH + RULE + "groups = []\n",
+        AUTH + RULE + 'claim = "groups"\n', AUTH + RULE + 'value = "groups"\n',
+        AUTH + RULE + 'verbs = ["everything"]\n', AUTH + RULE + "verbs = []\n",
+        AUTH + RULE + 'verbs = ["write"]\n', AUTH + RULE + 'verbs = ["read"]\nreader = "{sub}"\n',
+        AUTH + RULE + 'labels = "group"\n', AUTH + RULE + 'labels = ["{a}:{b}"]\n',
+        AUTH + RULE + 'labels = ["{a"]\n', AUTH + RULE + 'labels = [""]\n',
         AUTH.replace("jwks_url", "jwks_file") + RULE,
     ],
-)
+)  # fmt: skip
 def test_contradictory_settings_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidConfiguration):
         identities_of(tmp_path, text)

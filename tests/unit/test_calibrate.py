@@ -157,10 +157,8 @@ def test_curve_has_a_point_for_each_score() -> None:
     curve = curve_of(hits([0.9, 0.5], [0.5, 0.1]))
 
     assert [(one.threshold, one.relevant, one.irrelevant) for one in curve] == [
-        (0.9, 1, 0),
-        (0.5, 2, 1),
-        (0.1, 2, 2),
-    ]
+        (0.9, 1, 0), (0.5, 2, 1), (0.1, 2, 2),
+    ]  # fmt: skip
     assert [one.precision for one in curve] == [1.0, 2 / 3, 0.5]
     assert [one.recall for one in curve] == [0.5, 1.0, 1.0]
 

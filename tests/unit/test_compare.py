@@ -102,14 +102,11 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        {"query": "something else?"},
-        {"expected": (Expected("right"), Expected("more"))},
-        {"expected": (Expected("right", 2),)},
-        {"phrases": ("one",)},
-        {"top_k": 3},
+        {"query": "something else?"}, {"expected": (Expected("right"), Expected("more"))},
+        {"expected": (Expected("right", 2),)}, {"phrases": ("one",)}, {"top_k": 3},
         {"filters": Filters(language="en")},
     ],
-)
+)  # fmt: skip
 def test_query_with_another_question_is_not_compared(asked: dict[str, object]) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
     assert comparison.changed_queries == ("a",)
@@ -140,12 +137,10 @@ def test_gate_passes_only_drops_within_the_allowance() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ({"a": 1}, {"b": 1}, "nothing_compared"),
-        ({"a": 1, "b": 1}, {"a": 1}, "queries_differ"),
-        ({"a": 1}, {"a": 1, "b": 1}, "queries_differ"),
-        ({"a": 0}, {"a": FAILS}, "queries_failed"),
+        ({"a": 1}, {"b": 1}, "nothing_compared"), ({"a": 1, "b": 1}, {"a": 1}, "queries_differ"),
+        ({"a": 1}, {"a": 1, "b": 1}, "queries_differ"), ({"a": 0}, {"a": FAILS}, "queries_failed"),
     ],
-)
+)  # fmt: skip
 def test_gate_fails_if_queries_were_not_compared(
     old: dict[str, int], new: dict[str, int], code: str
 ) -> None:

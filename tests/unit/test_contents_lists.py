@@ -186,14 +186,11 @@ def paragraph(
 def test_lists_stand_at_the_end_of_the_text_and_keep_their_pages():
     canonical = assemble(
         [
-            paragraph("Title.", 1),
-            paragraph("One. Two.", 2, is_contents=True),
-            paragraph("Three.", is_contents=True),
-            paragraph("Dedication."),
-            paragraph("Plates.", 3, is_contents=True),
-            paragraph("Once.", 4, chapter="One"),
+            paragraph("Title.", 1), paragraph("One. Two.", 2, is_contents=True),
+            paragraph("Three.", is_contents=True), paragraph("Dedication."),
+            paragraph("Plates.", 3, is_contents=True), paragraph("Once.", 4, chapter="One"),
         ]
-    )
+    )  # fmt: skip
 
     assert canonical.text == "Title.\n\nDedication.\n\nOnce.\n\nOne. Two.\n\nThree.\n\nPlates."
     found = {word: canonical.page_at(canonical.text.index(word)) for word in canonical.text.split()}

@@ -86,13 +86,9 @@ def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
     explained = decide(evidence_from_json(row)).to_json()
 
     assert (
-        explained["mode"],
-        explained["reason"],
-        explained["short_query_active"],
-        explained["sources_used"],
-        explained["used_llm"],
-        explained["counts"]["used"],
-    ) == row.expected
+        explained["mode"], explained["reason"], explained["short_query_active"],
+        explained["sources_used"], explained["used_llm"], explained["counts"]["used"],
+    ) == row.expected  # fmt: skip
 
 
 def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
@@ -204,13 +200,10 @@ def test_characters_of_tables_count_for_the_limit() -> None:
 
 def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
     given = [
-        chunk("d", 0.3, document=1, index=1),
-        chunk("c", 0.5, document=2, index=0),
-        chunk("b", 0.5, document=1, index=9),
-        chunk("a", 0.5000001, document=1, index=10),
-        figure("f", 0.7, document=3),
-        chunk("e", 0.1, document=1, index=0),
-    ]
+        chunk("d", 0.3, document=1, index=1), chunk("c", 0.5, document=2, index=0),
+        chunk("b", 0.5, document=1, index=9), chunk("a", 0.5000001, document=1, index=10),
+        figure("f", 0.7, document=3), chunk("e", 0.1, document=1, index=0),
+    ]  # fmt: skip
 
     decision = decided(*given)
 
@@ -234,17 +227,13 @@ def test_each_chunk_that_is_left_out_has_a_reason() -> None:
             DecisionSettings(max_chunks=2, max_context_chars=500),
             LONG,
             (
-                figure("figure", 0.9),
-                chunk("too large", 0.8, 501),
-                chunk("first", 0.7, 300, start=0),
-                chunk("within first", 0.6, 100, start=50),
-                chunk("no room", 0.5, 201, start=900),
-                chunk("second", 0.4, 200, start=250),
-                chunk("no place", 0.3, 1, start=700),
-                chunk("too far", 0.2, 10, start=800),
+                figure("figure", 0.9), chunk("too large", 0.8, 501),
+                chunk("first", 0.7, 300, start=0), chunk("within first", 0.6, 100, start=50),
+                chunk("no room", 0.5, 201, start=900), chunk("second", 0.4, 200, start=250),
+                chunk("no place", 0.3, 1, start=700), chunk("too far", 0.2, 10, start=800),
             ),
         )
-    )
+    )  # fmt: skip
 
     assert {one.candidate.chunk_id: one.verdict.value for one in decision.retrieved} == {
         "figure": "excluded_kind",

@@ -162,12 +162,10 @@ def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dic
 @each_row(
     "settings",
     [
-        {"min_similarity_for_hybrid": 0.55},
-        {"min_similarity_for_hybrid": 0.9},
-        {"threshold_high": 0.5},
-        {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
+        {"min_similarity_for_hybrid": 0.55}, {"min_similarity_for_hybrid": 0.9},
+        {"threshold_high": 0.5}, {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
     ],
-)
+)  # fmt: skip
 def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(settings: dict[str, Any]):
     assert "Lower min_similarity_for_hybrid" in refused(**settings)
 

@@ -10,11 +10,9 @@ from truespan.errors import DocumentAmbiguous
 from truespan.types.catalog import find_by_title
 
 BOOKS = [
-    (1, "novels/the-glass-ferry.md", "The Glass Ferry"),
-    (2, "novels/the-glass-key.md", "Keys"),
-    (3, "optics.md", "Light and Lenses"),
-    (4, "lens.txt", "optics"),
-]
+    (1, "novels/the-glass-ferry.md", "The Glass Ferry"), (2, "novels/the-glass-key.md", "Keys"),
+    (3, "optics.md", "Light and Lenses"), (4, "lens.txt", "optics"),
+]  # fmt: skip
 
 
 @each_row(

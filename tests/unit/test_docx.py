@@ -182,15 +182,11 @@ def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
 @pytest.mark.parametrize(
     ("properties", "shown"),
     [
-        ("<w:vanish/>", "ab"),
-        ('<w:vanish w:val="1"/>', "ab"),
-        ('<w:vanish w:val="0"/>', "axb"),
-        ('<w:vanish w:val="false"/>', "axb"),
-        ('<w:rStyle w:val="Secret"/>', "ab"),
-        ('<w:rStyle w:val="Secret"/><w:vanish w:val="0"/>', "axb"),
-        ("<w:webHidden/>", "axb"),
+        ("<w:vanish/>", "ab"), ('<w:vanish w:val="1"/>', "ab"), ('<w:vanish w:val="0"/>', "axb"),
+        ('<w:vanish w:val="false"/>', "axb"), ('<w:rStyle w:val="Secret"/>', "ab"),
+        ('<w:rStyle w:val="Secret"/><w:vanish w:val="0"/>', "axb"), ("<w:webHidden/>", "axb"),
     ],
-)
+)  # fmt: skip
 def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
     secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>", kind="character")
     assert texts(p(r("a") + r("x", properties) + r("b")), styles=secret) == [shown]
@@ -261,17 +257,15 @@ def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
 @pytest.mark.parametrize(
     ("paragraph", "styles"),
     [
-        (p("H", style="Heading1"), ""),
-        (p("H", style="Heading1"), style("Heading1", "heading 1")),
+        (p("H", style="Heading1"), ""), (p("H", style="Heading1"), style("Heading1", "heading 1")),
         (p("H", style="berschrift1"), style("berschrift1", "heading 1")),
-        (p("H", style="berschrift1"), ""),
-        (p("H", style="Titre1"), ""),
+        (p("H", style="berschrift1"), ""), (p("H", style="Titre1"), ""),
         (p("H", style="a1"), style("a1", "Heading 1")),
         (p("H", style="My"), style("My", based_on="Heading1") + HEADINGS),
         (p("H", style="O"), style("O", inner='<w:pPr><w:outlineLvl w:val="0"/></w:pPr>')),
         (p("H", properties='<w:outlineLvl w:val="0"/>'), ""),
     ],
-)
+)  # fmt: skip
 def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, styles: str) -> None:
     block = loaded(paragraph, styles=styles).blocks[0]
     assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
@@ -344,10 +338,8 @@ def test_docx_second_title_begins_a_chapter() -> None:
 
     assert found.title == "The Book"
     assert [(block.chapter, block.section) for block in found.blocks] == [
-        ("The Book", None),
-        ("Part", None),
-        ("Part", "One"),
-    ]
+        ("The Book", None), ("Part", None), ("Part", "One"),
+    ]  # fmt: skip
 
 
 def test_docx_heading_is_joined_to_a_single_line() -> None:

@@ -155,14 +155,11 @@ def test_bytes_are_read_on_demand_and_text_stays_the_same() -> None:
 @pytest.mark.parametrize(
     ("member", "content", "ending"),
     [
-        ("media/a.PNG", b"x", "png"),
-        ("media/a.p/ng", PNG, "png"),
-        ("media/a", b"GIF89a", "gif"),
-        ("media/a.verylong", b"\xff\xd8\xff", "jpeg"),
-        ("media/a.b c", b"?", "bin"),
+        ("media/a.PNG", b"x", "png"), ("media/a.p/ng", PNG, "png"), ("media/a", b"GIF89a", "gif"),
+        ("media/a.verylong", b"\xff\xd8\xff", "jpeg"), ("media/a.b c", b"?", "bin"),
         ("media/.x.é", b"?", "bin"),
     ],
-)
+)  # fmt: skip
 def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, ending: str) -> None:
     found = loaded(
         p(picture("i1")),

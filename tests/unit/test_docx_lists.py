@@ -23,29 +23,21 @@ def test_docx_items_are_numbered_and_indented_by_level() -> None:
 @pytest.mark.parametrize(
     ("form", "start", "marks"),
     [
-        ("decimal", 9, ["9.", "10."]),
-        ("decimalZero", 9, ["09.", "10."]),
-        ("upperRoman", 4, ["IV.", "V."]),
-        ("lowerRoman", 3999, ["mmmcmxcix.", "4000."]),
-        ("upperLetter", 26, ["Z.", "AA."]),
-        ("lowerLetter", 27, ["aa.", "bb."]),
+        ("decimal", 9, ["9.", "10."]), ("decimalZero", 9, ["09.", "10."]),
+        ("upperRoman", 4, ["IV.", "V."]), ("lowerRoman", 3999, ["mmmcmxcix.", "4000."]),
+        ("upperLetter", 26, ["Z.", "AA."]), ("lowerLetter", 27, ["aa.", "bb."]),
         ("lowerLetter", 999_999_999, ["999999999.", "1000000000."]),
-        ("ordinal", 11, ["11th.", "12th."]),
-        ("ordinal", 21, ["21st.", "22nd."]),
+        ("ordinal", 11, ["11th.", "12th."]), ("ordinal", 21, ["21st.", "22nd."]),
         ("chineseCounting", 99, ["九十九.", "一○○."]),
         ("chineseCountingThousand", 110, ["一百一十.", "一百一十一."]),
         ("chineseCountingThousand", 2005, ["二千零五.", "二千零六."]),
         ("japaneseCounting", 119, ["百十九.", "百二十."]),
-        ("ideographDigital", 9, ["九.", "一〇."]),
-        ("koreanCounting", 10, ["십.", "십일."]),
-        ("ganada", 14, ["하.", "가가."]),
-        ("aiueoFullWidth", 1, ["ア.", "イ."]),
-        ("decimalEnclosedCircle", 50, ["㊿.", "51."]),
-        ("decimalFullWidth", 9, ["９.", "１０."]),
-        ("russianUpper", 9, ["И.", "К."]),
-        ("cardinalText", 1, ["1.", "2."]),
+        ("ideographDigital", 9, ["九.", "一〇."]), ("koreanCounting", 10, ["십.", "십일."]),
+        ("ganada", 14, ["하.", "가가."]), ("aiueoFullWidth", 1, ["ア.", "イ."]),
+        ("decimalEnclosedCircle", 50, ["㊿.", "51."]), ("decimalFullWidth", 9, ["９.", "１０."]),
+        ("russianUpper", 9, ["И.", "К."]), ("cardinalText", 1, ["1.", "2."]),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_written_in_the_form_of_the_list(form: str, start: int, marks: list[str]):
     numbering = abstract(level(0, form, "%1.", start=start)) + num(1)
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
@@ -91,10 +83,8 @@ def test_docx_list_comes_from_the_style() -> None:
     body = p("a", style="L") + p("b", style="M") + out
 
     assert kinds(body, styles=styles, numbering=NUMBERS + num(1)) == [
-        (BlockKind.LIST, "1. a"),
-        (BlockKind.LIST, "2. b"),
-        (BlockKind.PARAGRAPH, "c"),
-    ]
+        (BlockKind.LIST, "1. a"), (BlockKind.LIST, "2. b"), (BlockKind.PARAGRAPH, "c"),
+    ]  # fmt: skip
 
 
 def test_numbered_headings_carry_their_numbers() -> None:

@@ -73,21 +73,15 @@ def test_auxiliary_pages_keep_their_place():
     ("href", "member"),
     [
         ("chapter%20one.xhtml", "OEBPS/chapter one.xhtml"),
-        ("chapter one.xhtml", "OEBPS/chapter one.xhtml"),
-        ("100%25.xhtml", "OEBPS/100%.xhtml"),
-        ("100%25.xhtml", "OEBPS/100%25.xhtml"),
-        ("caf%C3%A9.xhtml", "OEBPS/café.xhtml"),
-        ("café.xhtml", "OEBPS/cafe\u0301.xhtml"),
-        ("cafe%CC%81.xhtml", "OEBPS/café.xhtml"),
-        ("../Text/one.xhtml", "Text/one.xhtml"),
-        ("../../../Text/one.xhtml", "Text/one.xhtml"),
-        ("./x/../one.xhtml", "OEBPS/one.xhtml"),
-        ("/Text/one.xhtml", "Text/one.xhtml"),
-        ("ONE.xhtml", "OEBPS/one.XHTML"),
-        ("a#b.xhtml", "OEBPS/a#b.xhtml"),
+        ("chapter one.xhtml", "OEBPS/chapter one.xhtml"), ("100%25.xhtml", "OEBPS/100%.xhtml"),
+        ("100%25.xhtml", "OEBPS/100%25.xhtml"), ("caf%C3%A9.xhtml", "OEBPS/café.xhtml"),
+        ("café.xhtml", "OEBPS/cafe\u0301.xhtml"), ("cafe%CC%81.xhtml", "OEBPS/café.xhtml"),
+        ("../Text/one.xhtml", "Text/one.xhtml"), ("../../../Text/one.xhtml", "Text/one.xhtml"),
+        ("./x/../one.xhtml", "OEBPS/one.xhtml"), ("/Text/one.xhtml", "Text/one.xhtml"),
+        ("ONE.xhtml", "OEBPS/one.XHTML"), ("a#b.xhtml", "OEBPS/a#b.xhtml"),
         ("Text\\one.xhtml", "OEBPS/Text/one.xhtml"),
     ],
-)
+)  # fmt: skip
 def test_a_page_is_found_however_its_address_is_written(href: str, member: str):
     media = 'media-type="application/xhtml+xml"'
     book = Book(item={href: media}, spine=[href], members={member: ONE})
@@ -168,10 +162,8 @@ CHAPTERS = {
     "c2.xhtml": page("<h1>Two</h1><p>c</p>"),
 }
 CONTENTS: list[Line] = [
-    (1, "Chapter One", "c1.xhtml"),
-    (2, "First part", "c1.xhtml#s"),
-    (1, "Chapter Two", "c2.xhtml"),
-]
+    (1, "Chapter One", "c1.xhtml"), (2, "First part", "c1.xhtml#s"), (1, "Chapter Two", "c2.xhtml"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -186,13 +178,10 @@ def test_the_contents_name_chapters_and_sections(version: int):
     ]  # fmt: skip
 
     assert places(Book(pages, contents, version=version)) == [
-        ("Chapter One: The Rain", "The rain", None),
-        ("a", "The rain", None),
-        ("b", "The rain", "B"),
-        ("c", "The rain", "B"),
-        ("Chapter two, in which it ends", "CHAPTER TWO", None),
-        ("d", "CHAPTER TWO", "d"),
-    ]
+        ("Chapter One: The Rain", "The rain", None), ("a", "The rain", None),
+        ("b", "The rain", "B"), ("c", "The rain", "B"),
+        ("Chapter two, in which it ends", "CHAPTER TWO", None), ("d", "CHAPTER TWO", "d"),
+    ]  # fmt: skip
 
 
 @proves("reading.every-surface")
@@ -260,10 +249,8 @@ def test_epub_entry_without_target_uses_the_next():
     pages = {**CHAPTERS, "c1.xhtml": page("<h1>Part I: One</h1>")}
 
     assert places(Book(pages, contents)) == [
-        ("Part I: One", "Part I", "One"),
-        ("Two", "Part I", "Two"),
-        ("c", "Part I", "Two"),
-    ]
+        ("Part I: One", "Part I", "One"), ("Two", "Part I", "Two"), ("c", "Part I", "Two"),
+    ]  # fmt: skip
 
 
 def test_unnamed_part_leaves_its_chapters_alone():
@@ -304,10 +291,8 @@ def test_a_title_below_the_number_of_a_chapter_is_a_section():
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
 
     assert places(book) == [
-        ("1", "1", None),
-        ("The start", "1", "The start"),
-        ("a", "1", "The start"),
-    ]
+        ("1", "1", None), ("The start", "1", "The start"), ("a", "1", "The start"),
+    ]  # fmt: skip
 
 
 def test_epub_navigation_page_is_kept_without_lists():
@@ -415,12 +400,9 @@ def test_printed_pages_begin_at_their_exact_place():
     book = Book({"a.xhtml": page(body + "<hr epub:type='pagebreak' title='10'/>"), "b.xhtml": ONE})
 
     assert [(block.text, block.pages) for block in loaded(book).blocks] == [
-        ("one two", (PageStart(4, 7),)),
-        ("three", (PageStart(0, 8),)),
-        ("four", (PageStart(4, 9),)),
-        ("One", (PageStart(0, 10),)),
-        ("First.", ()),
-    ]
+        ("one two", (PageStart(4, 7),)), ("three", (PageStart(0, 8),)),
+        ("four", (PageStart(4, 9),)), ("One", (PageStart(0, 10),)), ("First.", ()),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,8 @@ def test_failed_search_counts_as_nothing_found() -> None:
 
     failed, fine = evaluation.results
     assert (failed.state, failed.error, failed.metrics.hit) == (
-        State.FAILED,
-        "index_unavailable",
-        0.0,
-    )
+        State.FAILED, "index_unavailable", 0.0,
+    )  # fmt: skip
     assert fine.state is State.ANSWERED
     assert (evaluation.totals.failed, evaluation.totals.empty) == (1, 0)
     assert evaluation.totals.metrics.hit == 0.5

@@ -212,10 +212,8 @@ def test_alt_texts_are_the_text_of_a_picture_file() -> None:
     assert made.canonical.text == "A brass lamp\n\nA red boat"
     described = [chunk.text for chunk in made.chunks if chunk.figure]
     assert [("boat" in text, "lamp" in text) for text in described] == [
-        (False, True),
-        (False, True),
-        (True, False),
-    ]
+        (False, True), (False, True), (True, False),
+    ]  # fmt: skip
     for flags, alts in (
         (FigureFlags(chunks=True), ("", "\u200b")),
         (FigureFlags(extract_images=True, placeholders=True), ("A brass lamp",)),

@@ -125,25 +125,19 @@ def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: li
 @pytest.mark.parametrize(
     "where",
     [
-        (),
-        (AnyOf(Field.DOCUMENT, (1,)),),
-        (Equals(Field.TENANT, ""),),
-        (Equals(Field.TENANT, 7),),
-        (Equals(Field.CHAPTER, f"{WORLD}.2"),),
-        (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
+        (), (AnyOf(Field.DOCUMENT, (1,)),), (Equals(Field.TENANT, ""),), (Equals(Field.TENANT, 7),),
+        (Equals(Field.CHAPTER, f"{WORLD}.2"),), (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
     ],
-)
+)  # fmt: skip
 def test_no_filter_is_built_that_is_not_bound_to_one_world(where: tuple[Condition, ...]):
     with pytest.raises(IndexRefused, match="world and generation"):
         build(where, qdrant_edge)
 
 
 ALL_KINDS = (
-    TENANT,
-    AnyOf(Field.DOCUMENT, (1, 2)),
-    AtMost(Field.POS_START, 41),
+    TENANT, AnyOf(Field.DOCUMENT, (1, 2)), AtMost(Field.POS_START, 41),
     HasId(("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1",)),
-)
+)  # fmt: skip
 
 
 def test_the_embedded_engine_gets_every_condition_in_its_own_classes():

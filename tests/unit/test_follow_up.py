@@ -108,12 +108,10 @@ def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: b
         ('"Why did Darcy leave?"', "Why did Darcy leave?"),
         ("<think>He means Darcy.</think>Why did Darcy leave?", "Why did Darcy leave?"),
         ("Standalone question: Why did Darcy leave?", "Why did Darcy leave?"),
-        ("Why did Darcy leave?\nHe left because of", None),
-        ("", None),
-        ("NO_CONTEXT", None),
+        ("Why did Darcy leave?\nHe left because of", None), ("", None), ("NO_CONTEXT", None),
         ("Why " * 300, None),
     ],
-)
+)  # fmt: skip
 def test_a_reply_is_one_line_or_none(reply: str, wanted: str | None) -> None:
     assert ask_for_rewrite(Scripted(reply), MESSAGES) == wanted
 

@@ -93,27 +93,18 @@ def test_parse_yaml_returns_nothing_for_an_empty_file() -> None:
 @each_row(
     ("value", "word"),
     [
-        ("expected: &a [x]", "anchors and aliases"),
-        ("expected: *a", "anchors and aliases"),
-        ("expected: !t x", "put it in quotes"),
-        ("expected: !!set {x}", "tags"),
-        ("expected: !!python/object:os.system [x]", "tags"),
-        ("phrases: @x", "not valid YAML"),
-        ("phrases: 'open", "not valid YAML"),
-        ('phrases: "a" b', "not valid YAML"),
-        ("phrases: [a, b", "not valid YAML"),
-        ("phrases: [a, [b]]", "nested too deep"),
-        ("phrases: [a: b]", "nested too deep"),
-        ("phrases: [a,, b]", "not valid YAML"),
-        ("phrases: a: b", "not valid YAML"),
-        ("phrases", "not valid YAML"),
-        ("phrases:", "no value"),
-        ("phrases: # nothing", "no value"),
-        ("query: again", "'query' occurs twice"),
-        ("filters: {a: {b: {c: 1}}}", "nested too deep"),
+        ("expected: &a [x]", "anchors and aliases"), ("expected: *a", "anchors and aliases"),
+        ("expected: !t x", "put it in quotes"), ("expected: !!set {x}", "tags"),
+        ("expected: !!python/object:os.system [x]", "tags"), ("phrases: @x", "not valid YAML"),
+        ("phrases: 'open", "not valid YAML"), ('phrases: "a" b', "not valid YAML"),
+        ("phrases: [a, b", "not valid YAML"), ("phrases: [a, [b]]", "nested too deep"),
+        ("phrases: [a: b]", "nested too deep"), ("phrases: [a,, b]", "not valid YAML"),
+        ("phrases: a: b", "not valid YAML"), ("phrases", "not valid YAML"),
+        ("phrases:", "no value"), ("phrases: # nothing", "no value"),
+        ("query: again", "'query' occurs twice"), ("filters: {a: {b: {c: 1}}}", "nested too deep"),
         ("phrases: a\x00b", "a control character"),
     ],
-)
+)  # fmt: skip
 def test_parse_yaml_refuses_a_fault_with_its_line(value: str, word: str) -> None:
     assert word in fault(value)
 

@@ -38,18 +38,15 @@ def places(page: str) -> list[tuple[str, str | None, str | None]]:
     ("page", "text"),
     [
         ("<p>one\n\t two   three </p>", "one two three"),
-        ("<p>a<b>b</b><i> c</i> <u> d</u></p>", "ab c d"),
-        ("<p> <b> a</b> </p>", "a"),
-        ("<p>a&nbsp; b</p>", "a\xa0 b"),
-        ("<p>a<br>b <br/> c</br>d</p>", "a\nb\nc\nd"),
-        ("<p><br>a<br><br><br>b<br></p>", "a\n\nb"),
-        ("<p>a<wbr>b<!-- c -->d</p>", "abd"),
+        ("<p>a<b>b</b><i> c</i> <u> d</u></p>", "ab c d"), ("<p> <b> a</b> </p>", "a"),
+        ("<p>a&nbsp; b</p>", "a\xa0 b"), ("<p>a<br>b <br/> c</br>d</p>", "a\nb\nc\nd"),
+        ("<p><br>a<br><br><br>b<br></p>", "a\n\nb"), ("<p>a<wbr>b<!-- c -->d</p>", "abd"),
         ("<p>x<sup>2</sup> H<sub>2</sub>O</p>", "x2 H2O"),
         ("<p>&lt;b&gt; &amp;amp; &eacute;&#8212;&#x80;</p>", "<b> &amp; é—€"),
         ("<p>name: <input> <label>age</label><input>years</p>", "name: age years"),
         ("<p>she said <q>no</q></p>", "she said “no”"),
     ],
-)
+)  # fmt: skip
 def test_html_white_space_matches_a_browser(page: str, text: str):
     assert texts(page) == [text]
 
@@ -112,20 +109,16 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
 @pytest.mark.parametrize(
     ("page", "marks"),
     [
-        ("<ol start=7><li>x<li>x</ol>", "7. 8."),
-        ("<ol><li>x<li value=5>x<li>x</ol>", "1. 5. 6."),
+        ("<ol start=7><li>x<li>x</ol>", "7. 8."), ("<ol><li>x<li value=5>x<li>x</ol>", "1. 5. 6."),
         ("<ol reversed><li>x<li>x<li>x</ol>", "3. 2. 1."),
         ("<ol reversed><li>x<li value=9>x<li>x</ol>", "3. 9. 8."),
-        ("<ol type=a start=26><li>x<li>x</ol>", "z. aa."),
-        ("<ol type=A><li>x</ol>", "A."),
-        ("<ol type=i start=4><li>x</ol>", "iv."),
-        ("<ol type=I start=1994><li>x</ol>", "MCMXCIV."),
+        ("<ol type=a start=26><li>x<li>x</ol>", "z. aa."), ("<ol type=A><li>x</ol>", "A."),
+        ("<ol type=i start=4><li>x</ol>", "iv."), ("<ol type=I start=1994><li>x</ol>", "MCMXCIV."),
         ("<ol type=i start=0><li>x</ol>", "0."),
         ("<ol start=99999999999999999999999><li>x</ol>", "1."),
-        ("<div role=list><div role=listitem>x</div></div>", "-"),
-        ("<li>x", "-"),
+        ("<div role=list><div role=listitem>x</div></div>", "-"), ("<li>x", "-"),
     ],
-)
+)  # fmt: skip
 def test_ordered_lists_count_as_the_page_says(page: str, marks: str):
     assert texts(page) == [f"{mark} x" for mark in marks.split()]
 
@@ -358,17 +351,15 @@ def test_any_bytes_become_blocks_or_a_refusal(content: bytes):
 @pytest.mark.parametrize(
     "page",
     [
-        b"<div>" * 5000 + b"the secret" + b"</div>" * 5000,
-        b"<b>" * 50_000 + b"the secret",
-        b"<table><tr><td>" * 1000 + b"the secret",
-        b"<ul><li>" * 1000 + b"the secret",
+        b"<div>" * 5000 + b"the secret" + b"</div>" * 5000, b"<b>" * 50_000 + b"the secret",
+        b"<table><tr><td>" * 1000 + b"the secret", b"<ul><li>" * 1000 + b"the secret",
         b"<p>" + b"<span>a</span>" * 50_000 + b"the secret",
         b"<p>" + b" " * 20_000_000 + b"the secret",
         b"<p " + b" ".join(b"a%d=1" % number for number in range(50_000)) + b">the secret",
         b"<html xmlns='x'>" + b"<![CDATA[" * 50_000 + b"]]>the secret",
     ],
     ids=["divs", "unclosed", "tables", "lists", "spans", "spaces", "attributes", "literals"],
-)
+)  # fmt: skip
 def test_nothing_is_lost_however_deep_or_wide_a_page_is(page: bytes):
     assert texts(page)[-1].endswith("the secret")
 

@@ -20,22 +20,19 @@ def text(page: str) -> str:
 @pytest.mark.parametrize(
     ("mark", "shown"),
     [
-        ("<a href='#n'><sup>i</sup></a>", "[i]"),
-        ("<sup><a href='#n'>12</a></sup>", "[12]"),
+        ("<a href='#n'><sup>i</sup></a>", "[i]"), ("<sup><a href='#n'>12</a></sup>", "[12]"),
         ("<sup><a href='notes.html#n'>a</a></sup>", "[a]"),
-        ("<a href='#n'><sup>[3]</sup></a>", "[3]"),
-        ("<a href='#n'><sup>(3)</sup></a>", "[3]"),
+        ("<a href='#n'><sup>[3]</sup></a>", "[3]"), ("<a href='#n'><sup>(3)</sup></a>", "[3]"),
         ("<sup>[<a href='#n'>3</a>]</sup>", "[3]"),
         ("<sup><a href='#n'><span>[</span>3<span>]</span></a></sup>", "[3]"),
-        ("<a href='#n'>²</a>", "[2]"),
-        ("<a href='#n'><sup>†</sup></a>", "[†]"),
+        ("<a href='#n'>²</a>", "[2]"), ("<a href='#n'><sup>†</sup></a>", "[†]"),
         ("<a role=doc-noteref href='#n'>*</a>", "[*]"),
         ("<a epub:type=noteref href='#n'>1</a>", "[1]"),
         ("<a class='x footnote-ref' href='#n'>1</a>", "[1]"),
         ("<sup><a href='#n'>1</a>,<a href='#m'>2</a></sup>", "[1],[2]"),
         ("<a href='#n'> <sup>1</sup> </a>", " [1]"),
     ],
-)
+)  # fmt: skip
 def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
     assert text(f"<p>word{mark} goes") == f"word{shown} goes"
 
@@ -43,17 +40,15 @@ def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
 @pytest.mark.parametrize(
     ("markup", "shown"),
     [
-        ("mc<sup>2</sup>", "mc2"),
-        ("1<sup>st</sup>", "1st"),
+        ("mc<sup>2</sup>", "mc2"), ("1<sup>st</sup>", "1st"),
         ("Figure <a href='#f'>1</a>", "Figure 1"),
         ("10<sup><a href='https://example.org/#n'>6</a></sup>", "106"),
         ("<a href='#n'><sup>word</sup></a>", "word"),
         ("<a role=doc-noteref href='#n'>see the note</a>", "see the note"),
-        ("<a role=doc-noteref href='#n'>1<br>2</a>", "1\n2"),
-        ("<a href='/up'>^</a>", "^"),
+        ("<a role=doc-noteref href='#n'>1<br>2</a>", "1\n2"), ("<a href='/up'>^</a>", "^"),
         ("<pre>x<a href='#n'><sup>1</sup></a></pre>", "x1"),
     ],
-)
+)  # fmt: skip
 def test_html_other_links_are_unchanged(markup: str, shown: str):
     assert text(f"<div>{markup}</div>") == shown
 
@@ -112,10 +107,8 @@ def test_notes_in_a_list_keep_their_numbers(page: str):
     items = "<li>one <a href='#r'>↩</a></li><li>two</li>"
 
     assert kinds(page.format(items) + "<ul><li>item</ul>") == [
-        (BlockKind.FOOTNOTE, "1. one"),
-        (BlockKind.FOOTNOTE, "2. two"),
-        (BlockKind.LIST, "- item"),
-    ]
+        (BlockKind.FOOTNOTE, "1. one"), (BlockKind.FOOTNOTE, "2. two"), (BlockKind.LIST, "- item"),
+    ]  # fmt: skip
 
 
 def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
@@ -124,10 +117,8 @@ def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
 
     assert (block.text, [found.offset for found in block.figures]) == ("a1b", [2])
     assert [shown for _, shown in kinds("a<a role=doc-noteref href='#n'>1<p>2</p>3</a>b")] == [
-        "a1",
-        "2",
-        "3b",
-    ]
+        "a1", "2", "3b",
+    ]  # fmt: skip
 
 
 def test_html_many_note_marks_are_all_separated():

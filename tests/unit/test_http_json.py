@@ -138,27 +138,13 @@ def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> N
 @each_row(
     "url",
     [
-        "",
-        "127.0.0.1:11434",
-        "localhost:11434",
-        "file:///etc/passwd",
-        "ftp://host/",
-        "//host/",
-        "http://",
-        "http://:80/",
-        f"http://user:{SECRET}@host/",
-        f"http://host/?key={SECRET}",
-        "http://host/#part",
-        "http://ho st/",
-        "http://host/\r\nX:y",
-        "http://ho\tst/",
-        "http://host:0/",
-        "http://host:99999/",
-        "http://host:port/",
-        "http://[::1/",
+        "", "127.0.0.1:11434", "localhost:11434", "file:///etc/passwd", "ftp://host/", "//host/",
+        "http://", "http://:80/", f"http://user:{SECRET}@host/", f"http://host/?key={SECRET}",
+        "http://host/#part", "http://ho st/", "http://host/\r\nX:y", "http://ho\tst/",
+        "http://host:0/", "http://host:99999/", "http://host:port/", "http://[::1/",
         f"http://{'a' * 64}.example/",
     ],
-)
+)  # fmt: skip
 def test_only_plain_http_urls_are_accepted(url: str) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_target(url)
@@ -277,27 +263,15 @@ def test_too_large_request_has_its_own_error(server: Echo, client: JsonClient) -
 @each_row(
     ("value", "seconds"),
     [
-        ("0", 0.0),
-        ("7", 7.0),
-        (" 12 ", 12.0),
-        ("300", 300.0),
-        ("301", 300.0),
-        ("9" * 5000, 300.0),
+        ("0", 0.0), ("7", 7.0), (" 12 ", 12.0), ("300", 300.0), ("301", 300.0), ("9" * 5000, 300.0),
         (formatdate(NOW + 42, usegmt=True), 42.0),
-        (formatdate(NOW + 42).replace("-0000", "+0000"), 42.0),
-        (formatdate(NOW + 42), 42.0),
-        (formatdate(NOW - 42, usegmt=True), 0.0),
-        (formatdate(NOW + 9999, usegmt=True), 300.0),
-        ("", None),
-        ("-5", None),
-        ("1.5", None),
-        ("soon", None),
-        ("²", None),
-        ("Wed, 99 Foo 2026", None),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
+        (formatdate(NOW + 42).replace("-0000", "+0000"), 42.0), (formatdate(NOW + 42), 42.0),
+        (formatdate(NOW - 42, usegmt=True), 0.0), (formatdate(NOW + 9999, usegmt=True), 300.0),
+        ("", None), ("-5", None), ("1.5", None), ("soon", None), ("²", None),
+        ("Wed, 99 Foo 2026", None), ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
         ("Fri, 31 Dec 99999 23:59:59 GMT", None),
     ],
-)
+)  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
     assert read_pause(value, NOW) == seconds
 
@@ -308,15 +282,11 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
 @pytest.mark.parametrize(
     "reaction",
     [
-        Answer(body=b""),
-        Answer(body=b'{"said": "the-butler-did-it'),
-        Answer(body=b'{"said": NaN}'),
-        Answer(body=b'{"said": null}'),
-        Answer(body=b"[]"),
+        Answer(body=b""), Answer(body=b'{"said": "the-butler-did-it'),
+        Answer(body=b'{"said": NaN}'), Answer(body=b'{"said": null}'), Answer(body=b"[]"),
         Answer(body=b'{"said": "\xff"}'),
         Answer(body=f"<html>{SECRET}</html>".encode(), content_type="text/html"),
-        Answer(body=b'{"said": "x"}', content_type="text/html"),
-        Raw([b"SSH-2.0-OpenSSH_9.6\r\n"]),
+        Answer(body=b'{"said": "x"}', content_type="text/html"), Raw([b"SSH-2.0-OpenSSH_9.6\r\n"]),
         Raw([f"HTTP/1.1 {SECRET}\r\n\r\n".encode()]),
         Raw([b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"]),
         Raw([b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000]),

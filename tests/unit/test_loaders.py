@@ -66,21 +66,13 @@ def test_a_stray_null_in_a_text_is_cleaned_away():
 @pytest.mark.parametrize(
     "data",
     [
-        b"\xd0\xcf\x11\xe0 an old office document",
-        b"PK\x03\x04 an archive",
-        b"\x89PNG\r\n\x1a\n",
-        b"\x7fELF\x02\x01",
-        b"\x1f\x8b\x08\x00",
-        b"GIF89a and some words",
-        b"x" * 257 + b"ustar" + b"x" * 100,
-        b"a\x00b\x00c\x00",
-        bytes(range(256)),
-        b"\x80\x81\x8d\x8f",
-        b"caf\xe9 with a control \x01 character",
-        codecs.BOM_UTF16_LE + b"\x00\xd8\x41\x00",
-        codecs.BOM_UTF32_LE + b"odd",
+        b"\xd0\xcf\x11\xe0 an old office document", b"PK\x03\x04 an archive", b"\x89PNG\r\n\x1a\n",
+        b"\x7fELF\x02\x01", b"\x1f\x8b\x08\x00", b"GIF89a and some words",
+        b"x" * 257 + b"ustar" + b"x" * 100, b"a\x00b\x00c\x00", bytes(range(256)),
+        b"\x80\x81\x8d\x8f", b"caf\xe9 with a control \x01 character",
+        codecs.BOM_UTF16_LE + b"\x00\xd8\x41\x00", codecs.BOM_UTF32_LE + b"odd",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
 def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
     with raises_code("source_not_text"):

@@ -147,11 +147,9 @@ def test_line_must_be_a_single_object(line: str) -> None:
 @each_row(
     ("line", "reason"),
     [
-        (b'{"path": "\xff.txt"}', "not UTF-8"),
-        (b'{"path": "\xed\xa0\x80.txt"}', "not UTF-8"),
+        (b'{"path": "\xff.txt"}', "not UTF-8"), (b'{"path": "\xed\xa0\x80.txt"}', "not UTF-8"),
         (b'{"path": "\xc0\xae\xc0\xae/a.txt"}', "not UTF-8"),
-        (b'{"path": "\\ud800.txt"}', "surrogate"),
-        (b'{"path": "\\udcff.txt"}', "surrogate"),
+        (b'{"path": "\\ud800.txt"}', "surrogate"), (b'{"path": "\\udcff.txt"}', "surrogate"),
         (b'{"path": "a.txt", "metadata": {"\\udfff": 1}}', "surrogate"),
         (b'{"path": "a.txt", "path": "b.txt"}', "'path' occurs twice"),
         (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' occurs twice"),
@@ -163,7 +161,7 @@ def test_line_must_be_a_single_object(line: str) -> None:
         (b"[" * 100_000, "nested"),
         (b" " * MAX_LINE_LENGTH + b'{"path": "a.txt"}', f"longer than {MAX_LINE_LENGTH} bytes"),
     ],
-)
+)  # fmt: skip
 def test_strict_json_refuses_more_than_json(line: bytes, reason: str) -> None:
     assert reason in fault(line)
 
@@ -224,15 +222,13 @@ def test_invalid_value_is_refused_with_its_field(field: str, value: Any) -> None
 
 RIGHT = [
     ("doc_id", ["a", "0", "A.b_c-d", "a" * 128, "console", "com10", "nulls", "a.con"]),
-    ("profile", ["window", "tokens"]),
-    ("kind", ["document", "book"]),
-    ("lang", ["en", "pt-BR", "zh-Hant-TW", "deu"]),
-    ("priority", [0, 10]),
+    ("profile", ["window", "tokens"]), ("kind", ["document", "book"]),
+    ("lang", ["en", "pt-BR", "zh-Hant-TW", "deu"]), ("priority", [0, 10]),
     ("metadata", [{}, {"x": None, "y": [1.5, True, "z\n"]}]),
     ("source_url", ["http://h", "HTTPS://example.org:8080/a/b?c=d#e", "https://[::1]/x"]),
     ("source_url", ["truespan://world/document", "https://example.org/%C3%BC"]),
     ("title", ["“Überfahrt”", "a" * 1000]),
-]
+]  # fmt: skip
 
 
 @each_row(("field", "value"), [(field, value) for field, values in RIGHT for value in values])
@@ -294,16 +290,12 @@ def matches(pattern: str, path: str) -> bool:
         ("**/x/**/y", ["x/y", "a/x/b/y", "x/x/y"], ["y", "x", "x/y/z"]),
         ("?.txt", ["a.txt", "ü.txt", "\udcff.txt", "\n.txt"], [".txt", "ab.txt", "..txt"]),
         ("[ab].txt", ["a.txt", "b.txt"], ["c.txt", "[ab].txt", "ab.txt"]),
-        ("[!ab].txt", ["c.txt"], ["a.txt", "..txt"]),
-        ("[a.txt", ["[a.txt"], ["a.txt"]),
-        ("[[]a].txt", ["[a].txt"], ["a.txt"]),
-        (".*", [".a"], ["a"]),
-        (".x/*", [".x/a"], [".x/.a", "x/a"]),
-        ("a**b", ["ab", "axxb"], ["a/b"]),
-        ("a.b", ["a.b"], ["aXb"]),
-        ("*/*", ["a/b"], ["a", "a/b/c"]),
+        ("[!ab].txt", ["c.txt"], ["a.txt", "..txt"]), ("[a.txt", ["[a.txt"], ["a.txt"]),
+        ("[[]a].txt", ["[a].txt"], ["a.txt"]), (".*", [".a"], ["a"]),
+        (".x/*", [".x/a"], [".x/.a", "x/a"]), ("a**b", ["ab", "axxb"], ["a/b"]),
+        ("a.b", ["a.b"], ["aXb"]), ("*/*", ["a/b"], ["a", "a/b/c"]),
     ],
-)
+)  # fmt: skip
 def test_a_pattern_means_what_it_means_in_a_shell(pattern: str, yes: list[str], no: list[str]):
     assert [path for path in yes if not matches(pattern, path)] == []
     assert [path for path in no if matches(pattern, path)] == []

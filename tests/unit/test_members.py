@@ -142,11 +142,9 @@ def test_an_archive_is_a_document_only_by_the_parts_at_its_top() -> None:
     book = {"META-INF/container.xml": "<container/>"}
     below = {f"backup/{name}": text for name, text in (word | book).items()}
     rows = [
-        (word, "docx"),
-        (book, "epub"),
-        (below, "zip"),
+        (word, "docx"), (book, "epub"), (below, "zip"),
         ({"my word/document.txt": "x", "old.docx": zip_of(word)}, "zip"),
-    ]
+    ]  # fmt: skip
     for files, expected in rows:
         assert format_name("x.zip", zip_of(files)) == expected, files
     assert format_name("x.zip", b"junk" + zip_of(below)) == "zip"

@@ -49,11 +49,9 @@ def test_cells_are_blocks_at_the_places_that_headings_name() -> None:
         (BlockKind.HEADING, "Ferries", "Ferries"),
         (BlockKind.PARAGRAPH, "Text of Quill.", "Ferries"),
         (BlockKind.CODE, "import ferry\n\nferry.cross()", "Ferries"),
-        (BlockKind.HEADING, "Depth", "Depth"),
-        (BlockKind.PARAGRAPH, "As *is*", "Depth"),
-        (BlockKind.HEADING, "Width", "Width"),
-        (BlockKind.CODE, "width()", "Width"),
-    ]
+        (BlockKind.HEADING, "Depth", "Depth"), (BlockKind.PARAGRAPH, "As *is*", "Depth"),
+        (BlockKind.HEADING, "Width", "Width"), (BlockKind.CODE, "width()", "Width"),
+    ]  # fmt: skip
     assert loaded.title == "Ferries"
     canonical = assemble(loaded.blocks)
     found = [canonical.location(start, start + 1) for start in canonical.block_starts]
@@ -80,17 +78,12 @@ def test_text_outputs_are_kept_and_pictures_are_not() -> None:
     )  # fmt: skip
 
     assert [(block.kind, block.text) for block in loaded.blocks] == [
-        (BlockKind.CODE, "run()"),
-        (BlockKind.CODE, "red\n two"),
-        (BlockKind.CODE, "100%|##|\ndone"),
-        (BlockKind.TABLE, "pier | depth\nnorth | 4.5"),
-        (BlockKind.PARAGRAPH, "1 rows × 2 columns"),
-        (BlockKind.CODE, "{'a':\n 1}"),
-        (BlockKind.PARAGRAPH, "Bold claim"),
-        (BlockKind.PARAGRAPH, "From HTML"),
-        (BlockKind.CODE, "$x^2$"),
-        (BlockKind.CODE, "ValueError: no pier"),
-    ]
+        (BlockKind.CODE, "run()"), (BlockKind.CODE, "red\n two"),
+        (BlockKind.CODE, "100%|##|\ndone"), (BlockKind.TABLE, "pier | depth\nnorth | 4.5"),
+        (BlockKind.PARAGRAPH, "1 rows × 2 columns"), (BlockKind.CODE, "{'a':\n 1}"),
+        (BlockKind.PARAGRAPH, "Bold claim"), (BlockKind.PARAGRAPH, "From HTML"),
+        (BlockKind.CODE, "$x^2$"), (BlockKind.CODE, "ValueError: no pier"),
+    ]  # fmt: skip
     assert loaded.blocks[3].header_rows == 1
 
 
@@ -115,15 +108,13 @@ def test_pictures_within_markdown_leave_no_code_behind() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b'{"cells": [', "source_broken"),
-        (b"[1]", "source_broken"),
-        (b'{"a": 1}', "source_broken"),
-        (b'{"cells": 3}', "source_broken"),
+        (b'{"cells": [', "source_broken"), (b"[1]", "source_broken"),
+        (b'{"a": 1}', "source_broken"), (b'{"cells": 3}', "source_broken"),
         (b'{"cells": []}', "source_empty"),
         (b'{"cells": [], "x":' + b"[" * 100_000, "source_unsafe"),
         (b'{"x": NaN, "cells":' + b"[" * 100_000, "source_unsafe"),
     ],
-)
+)  # fmt: skip
 def test_broken_notebooks_are_refused(data: bytes, error: str) -> None:
     with raises_code(error):
         load("a.ipynb", data)

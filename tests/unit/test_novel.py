@@ -78,10 +78,8 @@ def test_chapters_of_prose_without_speech_are_only_pointed_out() -> None:
 def test_the_text_after_the_third_heading_decides_nothing() -> None:
     head = make_text(["Chapter 1", "Chapter 2", "Chapter 3"])
     tails = [
-        "",
-        "1. A list.\n\n2. Of 1999 and 2001.\n\n" * 400,
-        make_text(["Chapter 9"]),
+        "", "1. A list.\n\n2. Of 1999 and 2001.\n\n" * 400, make_text(["Chapter 9"]),
         "\n\nPART I\n\n",
-    ]
+    ]  # fmt: skip
 
     assert {likeness_of(f"{head}\n\n{tail}") for tail in tails} == {Likeness.NOVEL}

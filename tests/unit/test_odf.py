@@ -261,12 +261,10 @@ def test_slides_have_titles_text_tables_and_notes() -> None:
     found = load("a.odp", odf(pages, kind="presentation"))
 
     assert [(str(b.kind), b.text, b.section, b.pages) for b in found.blocks] == [
-        ("heading", "One", "One", (PageStart(0, 1, "slide"),)),
-        ("list", "- Point", "One", ()),
-        ("table", "a | b\nc | d", "One", ()),
-        ("footnote", "Notes: Say it.", "One", ()),
+        ("heading", "One", "One", (PageStart(0, 1, "slide"),)), ("list", "- Point", "One", ()),
+        ("table", "a | b\nc | d", "One", ()), ("footnote", "Notes: Say it.", "One", ()),
         ("paragraph", "No title.", "Slide 2", (PageStart(0, 2, "slide"),)),
-    ]
+    ]  # fmt: skip
     assert found.title == "One"
 
 

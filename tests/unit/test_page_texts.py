@@ -168,10 +168,8 @@ def test_differences_between_languages_are_found() -> None:
     german = {"a": {"b": "{n} von {k}", "c": "Dateien", "d": "mehr"}}
 
     assert differences(german, english) == [
-        "a.b has other placeholders",
-        "a.c is of another kind",
-        "a.d is superfluous",
-    ]
+        "a.b has other placeholders", "a.c is of another kind", "a.d is superfluous",
+    ]  # fmt: skip
     assert differences({"a": {}}, english) == ["a.b is missing", "a.c is missing"]
 
 

@@ -47,10 +47,8 @@ def test_a_gap_begins_a_paragraph():
 def test_an_indent_after_a_full_stop_begins_a_paragraph():
     first = [*FULL[:2], "was light. The keeper of the landing wrote the hour in books."]
     words = [
-        *column(first),
-        *column(["   " + FULL[0].strip()], top=684),
-        *column(FULL[1:], top=672),
-    ]
+        *column(first), *column(["   " + FULL[0].strip()], top=684), *column(FULL[1:], top=672),
+    ]  # fmt: skip
 
     assert len(texts(Page(words))) == 2
 
@@ -146,11 +144,8 @@ def test_pdf_rotated_page_is_read_upright():
 
 def test_pdf_text_outside_of_the_page_is_ignored():
     words = [
-        *column(FULL),
-        Words(-400, 600, "hidden"),
-        Words(72, 1500, "hidden"),
-        Words(72, 20, "cut"),
-    ]
+        *column(FULL), Words(-400, 600, "hidden"), Words(72, 1500, "hidden"), Words(72, 20, "cut"),
+    ]  # fmt: skip
 
     assert texts(Page(words, crop=(0, 100, 612, 792))) == [" ".join(FULL)]
 
@@ -196,29 +191,20 @@ def test_a_raised_accent_is_composed_with_its_capital():
 @pytest.mark.parametrize(
     ("before", "after", "whole"),
     [
-        ("an exam-", "ple of", "an example of"),
-        ("EXAM-", "PLE", "EXAMPLE"),
-        ("an ex-", "ample of", "an example of"),
-        ("two ex-", "amples", "two examples"),
-        ("his ex-", "wife", "his ex-wife"),
-        ("so-", "lution", "solution"),
+        ("an exam-", "ple of", "an example of"), ("EXAM-", "PLE", "EXAMPLE"),
+        ("an ex-", "ample of", "an example of"), ("two ex-", "amples", "two examples"),
+        ("his ex-", "wife", "his ex-wife"), ("so-", "lution", "solution"),
         ("a machine-", "dependent list", "a machine-dependent list"),
         ("a user-de-", "fined rule", "a user-defined rule"),
-        ("the per-", "missions", "the permissions"),
-        ("unlucki-", "ness", "unluckiness"),
-        ("the Glass-", "boot sails", "the Glassboot sails"),
-        ("Anglo-", "Saxon", "Anglo-Saxon"),
-        ("1914-", "1918", "1914-1918"),
-        ("an e-", "mail", "an e-mail"),
-        ("state-of-the-", "art", "state-of-the-art"),
-        ("self-", "made", "self-made"),
-        ("well-", "known", "well-known"),
-        ("the sea-", "side", "the sea-side"),
-        ("and then -", "he left", "and then - he left"),
-        ("漢字", "漢字", "漢字漢字"),
+        ("the per-", "missions", "the permissions"), ("unlucki-", "ness", "unluckiness"),
+        ("the Glass-", "boot sails", "the Glassboot sails"), ("Anglo-", "Saxon", "Anglo-Saxon"),
+        ("1914-", "1918", "1914-1918"), ("an e-", "mail", "an e-mail"),
+        ("state-of-the-", "art", "state-of-the-art"), ("self-", "made", "self-made"),
+        ("well-", "known", "well-known"), ("the sea-", "side", "the sea-side"),
+        ("and then -", "he left", "and then - he left"), ("漢字", "漢字", "漢字漢字"),
         ("one", "two", "one two"),
     ],
-)
+)  # fmt: skip
 def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
     before: str, after: str, whole: str
 ):
@@ -341,12 +327,9 @@ FIRST_WORDS = "The ferry left the quay at six in"
 
 def test_the_outline_gives_chapters_and_sections():
     words = [
-        Words(72, 720, "Preface of sorts, before all chapters."),
-        Words(72, 680, "One", 14),
-        *column(FULL, top=650),
-        Words(72, 590, "A part of one", 12),
-        *column(FULL, top=560),
-    ]
+        Words(72, 720, "Preface of sorts, before all chapters."), Words(72, 680, "One", 14),
+        *column(FULL, top=650), Words(72, 590, "A part of one", 12), *column(FULL, top=560),
+    ]  # fmt: skip
     outline = [Bookmark("One", 0, 690), Bookmark("A part of one", 0, 600, 1), Bookmark("Two", 1)]
     blocks = loaded(Page(words), Page(column(FULL)), outline=outline).blocks
 
@@ -368,10 +351,8 @@ def test_pdf_heading_is_found_by_its_words():
 
 def test_pdf_heading_of_two_lines_is_a_single_block():
     words = [
-        Words(72, 700, "How the Ferry", 16),
-        Words(72, 680, "was Lost", 16),
-        *column(FULL, top=640),
-    ]
+        Words(72, 700, "How the Ferry", 16), Words(72, 680, "was Lost", 16), *column(FULL, top=640),
+    ]  # fmt: skip
     blocks = loaded(Page(words), outline=[Bookmark("How the Ferry was Lost", 0, 720)]).blocks
 
     assert blocks[0].kind is BlockKind.HEADING
@@ -441,14 +422,11 @@ def test_pdf_generated_titles_are_left_out(junk: str):
 @pytest.mark.parametrize(
     ("written", "names"),
     [
-        ("Doe, Jane", ("Doe, Jane",)),
-        ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
-        ("Jane Doe and John Roe", ("Jane Doe", "John Roe")),
-        ("(anonymous)", ()),
-        ("Unknown; Jane Doe", ("Jane Doe",)),
-        ("", ()),
+        ("Doe, Jane", ("Doe, Jane",)), ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
+        ("Jane Doe and John Roe", ("Jane Doe", "John Roe")), ("(anonymous)", ()),
+        ("Unknown; Jane Doe", ("Jane Doe",)), ("", ()),
     ],
-)
+)  # fmt: skip
 def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
     assert parse_authors(written) == names
 
@@ -456,14 +434,12 @@ def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
 @pytest.mark.parametrize(
     ("written", "date"),
     [
-        ("D:2024", "2024"),
-        ("D:20240229", "2024-02-29"),
+        ("D:2024", "2024"), ("D:20240229", "2024-02-29"),
         ("D:20240229131500Z", "2024-02-29T13:15:00Z"),
-        ("D:20240229131500-08'00", "2024-02-29T13:15:00-08:00"),
-        ("D:20241329", None),
+        ("D:20240229131500-08'00", "2024-02-29T13:15:00-08:00"), ("D:20241329", None),
         ("yesterday", None),
     ],
-)
+)  # fmt: skip
 def test_dates_are_written_as_usual(written: str, date: str | None):
     assert parse_date(written) == date
 

@@ -19,10 +19,8 @@ from truespan.types.picture import PictureRequest, Rendering
 
 LINES = ["The ferry left at four. A man in a blue", "coat came aboard. He asked for the key."]
 SENTENCES = (
-    "The ferry left at four.",
-    "A man in a blue coat came aboard.",
-    "He asked for the key.",
-)
+    "The ferry left at four.", "A man in a blue coat came aboard.", "He asked for the key.",
+)  # fmt: skip
 WORLD = WorldId("0" * 32)
 
 

@@ -113,12 +113,10 @@ def test_a_document_whose_file_moved_is_known_by_its_id() -> None:
 
 def test_document_dropped_from_a_manifest_is_removed() -> None:
     documents = [
-        document("/shelf/1.txt", origin=MANIFEST),
-        document("/shelf/2.txt", origin=MANIFEST),
-        document("/shelf/3.txt"),
-        document("/shelf/sub/4.txt", origin="/shelf/sub/library.jsonl"),
+        document("/shelf/1.txt", origin=MANIFEST), document("/shelf/2.txt", origin=MANIFEST),
+        document("/shelf/3.txt"), document("/shelf/sub/4.txt", origin="/shelf/sub/library.jsonl"),
         document("/shelf/.5.txt", origin=MANIFEST),
-    ]
+    ]  # fmt: skip
     there = [document.path for document in documents]
     root = Root("/shelf", 1, origin=MANIFEST)
 

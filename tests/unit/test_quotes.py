@@ -29,37 +29,21 @@ def verified(answer: str, *sources: Visible) -> list[bool]:
 @each_row(
     "quote",
     [
-        "“The spare key to the hut hangs on hook seven”",
-        '"The spare key to the hut"',
-        "«hangs on hook seven»",
-        "„hangs on hook seven“",
-        "»hangs on hook seven«",
-        "‘hangs on hook seven’",
-        "‚hangs on hook seven‘",
-        "'hangs on hook seven'",
-        "'seven — nobody's to touch it'",
-        "‹hangs on hook seven›",
-        "「hangs on hook seven」",
-        "『hangs on hook seven』",
-        "《hangs on hook seven》",
-        "``hangs on hook seven''",
-        "”hangs on hook seven”",
-        "“it… “Who took it?” asked the constable”",
-        "“hangs on hook seven \u30101\u3011”",
-        "‘nobody’s to touch it’",
+        "“The spare key to the hut hangs on hook seven”", '"The spare key to the hut"',
+        "«hangs on hook seven»", "„hangs on hook seven“", "»hangs on hook seven«",
+        "‘hangs on hook seven’", "‚hangs on hook seven‘", "'hangs on hook seven'",
+        "'seven — nobody's to touch it'", "‹hangs on hook seven›", "「hangs on hook seven」",
+        "『hangs on hook seven』", "《hangs on hook seven》", "``hangs on hook seven''",
+        "”hangs on hook seven”", "“it… “Who took it?” asked the constable”",
+        "“hangs on hook seven \u30101\u3011”", "‘nobody’s to touch it’",
         "> The spare key to the hut hangs on hook seven",
         "> The spare key to the hut\n> hangs on hook seven",
-        "“hook seven - nobody's to touch it...”",
-        "“hook seven—nobody’s to touch it”",
-        "“...hangs on hook seven...”",
-        "“[…] hangs on hook seven”",
-        "“touch it… 'Who took it?' asked the constable”".replace("'", '"'),
-        "“well‑known landlady”",
-        "“hangs \n on  hook\u00a0seven”",
-        "“hangs on hook seven [1]”",
-        "“See [4].”",
+        "“hook seven - nobody's to touch it...”", "“hook seven—nobody’s to touch it”",
+        "“...hangs on hook seven...”", "“[…] hangs on hook seven”",
+        "“touch it… 'Who took it?' asked the constable”".replace("'", '"'), "“well‑known landlady”",
+        "“hangs \n on  hook\u00a0seven”", "“hangs on hook seven [1]”", "“See [4].”",
     ],
-)
+)  # fmt: skip
 def test_verbatim_words_are_verified_in_any_typography(quote: str) -> None:
     assert verified(f"It is told {quote} [1]." if quote[0] != ">" else quote) == [True]
 
@@ -90,21 +74,16 @@ def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
 @each_row(
     ("answer", "count"),
     [
-        ("It's the landlady's key, and Tom's.", 0),
-        ("The ‘key’ hangs there.", 0),
-        ('An inch (5") and a foot.', 0),
-        ('“One” and "two" and «three».', 3),
-        ('“” and "..."', 0),
-        ("> one\n> two\n\ntext\n\n> three", 2),
-        ("> she said “so”", 1),
+        ("It's the landlady's key, and Tom's.", 0), ("The ‘key’ hangs there.", 0),
+        ('An inch (5") and a foot.', 0), ('“One” and "two" and «three».', 3), ('“” and "..."', 0),
+        ("> one\n> two\n\ntext\n\n> three", 2), ("> she said “so”", 1),
         ("«eins» und «zwei», »drei« und »vier«, „fünf“ und „sechs“.", 6),
         ("In the '90s it was the landlady's and the two dogs' own hut.", 0),
         ("The landlords' hut and the keepers' own boat, that's all.", 0),
-        ("“Unclosed, with “one” in it.", 2),
-        ("“One.\n\n“Two.”\n\n“Three.", 3),
+        ("“Unclosed, with “one” in it.", 2), ("“One.\n\n“Two.”\n\n“Three.", 3),
         ('A foot is 12" and a key `x` and ```code```.', 0),
     ],
-)
+)  # fmt: skip
 def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
     assert len(list(quotes_in(answer))) == count
 

@@ -104,10 +104,8 @@ def test_json_records_are_lines_of_fields() -> None:
     data = json.dumps([{"n": 1.10, "to": {"city": "Oslo"}}, {"tags": ["a", "b"], "body": long}])
     data = data.replace('{"tags', '\n{"tags').replace("1.1,", "1.10,")
     assert texts("x.json", data) == [
-        (1, "n: 1.10\nto.city: Oslo"),
-        (2, "tags: a, b"),
-        (2, f"body: {long.strip()}"),
-    ]
+        (1, "n: 1.10\nto.city: Oslo"), (2, "tags: a, b"), (2, f"body: {long.strip()}"),
+    ]  # fmt: skip
     config = (
         '{"name": "app",\n"on": true, "no": null,\n"build": {"x": "y"},\n"lists": [[1], [2]],\n'
         '"items": [{"a": 1},\n{"a": [{"b": 2}, {"b": 3}]}]}'
@@ -127,17 +125,13 @@ def test_json_records_are_lines_of_fields() -> None:
 def test_lines_that_are_not_json_are_kept_as_text() -> None:
     loaded = load("x.jsonl", b'{"a": 1}\n\n{"a": 2,}\n{"a": {"b": 3}}\n')
     assert [(each.pages[0].page, each.text) for each in loaded.blocks] == [
-        (1, "a: 1"),
-        (3, '{"a": 2,}'),
-        (4, "a.b: 3"),
-    ]
+        (1, "a: 1"), (3, '{"a": 2,}'), (4, "a.b: 3"),
+    ]  # fmt: skip
     assert loaded.warnings == ("1 line is not JSON and read as text.",)
     # Lines of objects under the name of JSON, and JSON with comments.
     assert texts("x.json", '{"a": 1, "b": {"c": 2}}\n{"a": 3}\n') == [
-        (1, "a: 1"),
-        (1, "b.c: 2"),
-        (2, "a: 3"),
-    ]
+        (1, "a: 1"), (1, "b.c: 2"), (2, "a: 3"),
+    ]  # fmt: skip
     commented = block("x.json", '{\n  // why\n  "a": 1\n}\n')
     assert commented.text == '{\n  // why\n  "a": 1\n}'
     assert [page.page for page in commented.pages] == [1, 2, 3, 4]
@@ -240,10 +234,8 @@ def test_each_object_of_a_json_file_becomes_a_document() -> None:
         chosen = {"records": "items"} if '"pages": [{},' in data else {}
         lamp, ferry = members(name, data, mapped | chosen)
         assert (lamp.name, lamp.data, lamp.declared) == (
-            "7",
-            b"Lamp\n\none, two",
-            {"metadata": {"who": "Ann"}},
-        ), data
+            "7", b"Lamp\n\none, two", {"metadata": {"who": "Ann"}},
+        ), data  # fmt: skip
         assert ferry.data == b"Ferry\n\n<script>1 < 2"
         assert ferry.declared == {"metadata": {"count": 1.5, "on": False}}
     deep = json.dumps({"response": {"docs": records}})

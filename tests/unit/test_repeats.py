@@ -35,11 +35,9 @@ def test_texts_that_differ_in_a_character_are_not_merged(first: str, second: str
 
 def test_merged_passages_keep_rank_and_all_places() -> None:
     parts = [
-        source("The lamp is red.", document=1),
-        source("Another text.", document=2),
-        source("The lamp  is red.", document=3),
-        source("The lamp is red.", document=1, start=500),
-    ]
+        source("The lamp is red.", document=1), source("Another text.", document=2),
+        source("The lamp  is red.", document=3), source("The lamp is red.", document=1, start=500),
+    ]  # fmt: skip
 
     first, second = merge_copies(parts)
 

@@ -143,13 +143,11 @@ def test_only_the_first_words_of_a_reply_are_held_back() -> None:
 
 ASIDE = "and From memory: she did it."
 LATER = [
-    f"It hung there [1]. NO_CONTEXT {ASIDE}",
-    f"It hung there [1].\n\n**NO_CONTEXT.** {ASIDE}",
+    f"It hung there [1]. NO_CONTEXT {ASIDE}", f"It hung there [1].\n\n**NO_CONTEXT.** {ASIDE}",
     f"It hung there [1]. > `NO CONTEXT`: {ASIDE}",
-    f"It hung there [1]. NO\\_CONTEXT{chr(10)}{ASIDE}",
-    "It hung there [1]. NO_CONTEXT",
+    f"It hung there [1]. NO\\_CONTEXT{chr(10)}{ASIDE}", "It hung there [1]. NO_CONTEXT",
     "It hung there [1]. (NO_CONTEXT)",
-]
+]  # fmt: skip
 
 
 @each_row("size", [1, 2, 3, 7, 100])

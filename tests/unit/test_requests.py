@@ -22,53 +22,27 @@ from truespan.types.request import (
 from truespan.types.scope import World
 
 REFUSED: list[dict[str, Any]] = [
-    {},
-    {"query": None, "selected_text": None},
-    {"query": ""},
-    {"query": "q" * 10_001},
-    {"query": 7},
-    {"query": b"bytes"},
-    {"query": "", "selected_text": "text"},
-    {"selected_text": ""},
-    {"selected_text": "s" * 5001},
-    {"selected_text": ["text"]},
-    {"query": "q", "selected_text": ""},
-    {"query": "q", "selected_text": "s" * 5001},
-    {"query": "q", "top_k": 0},
-    {"query": "q", "top_k": 21},
-    {"query": "q", "top_k": -1},
-    {"query": "q", "top_k": True},
-    {"query": "q", "top_k": False},
-    {"query": "q", "top_k": "3"},
-    {"query": "q", "top_k": 3.0},
-    {"query": "q", "top_k": None},
-    {"query": "q", "chapter": ""},
-    {"query": "q", "chapter": 1},
-    {"query": "q", "section": ""},
-    {"query": "q", "section": ["One"]},
-    {"query": "q", "language": ""},
-    {"query": "q", "language": 1},
-    {"query": "q", "version": ""},
-    {"query": "q", "version": 1.0},
-    {"query": "q", "documents": "a.txt"},
-    {"query": "q", "documents": (1,)},
-    {"query": "q", "tags": "tag"},
+    {}, {"query": None, "selected_text": None}, {"query": ""}, {"query": "q" * 10_001},
+    {"query": 7}, {"query": b"bytes"}, {"query": "", "selected_text": "text"},
+    {"selected_text": ""}, {"selected_text": "s" * 5001}, {"selected_text": ["text"]},
+    {"query": "q", "selected_text": ""}, {"query": "q", "selected_text": "s" * 5001},
+    {"query": "q", "top_k": 0}, {"query": "q", "top_k": 21}, {"query": "q", "top_k": -1},
+    {"query": "q", "top_k": True}, {"query": "q", "top_k": False}, {"query": "q", "top_k": "3"},
+    {"query": "q", "top_k": 3.0}, {"query": "q", "top_k": None}, {"query": "q", "chapter": ""},
+    {"query": "q", "chapter": 1}, {"query": "q", "section": ""}, {"query": "q", "section": ["One"]},
+    {"query": "q", "language": ""}, {"query": "q", "language": 1}, {"query": "q", "version": ""},
+    {"query": "q", "version": 1.0}, {"query": "q", "documents": "a.txt"},
+    {"query": "q", "documents": (1,)}, {"query": "q", "tags": "tag"},
     {"query": "q", "tags": (None,)},
-]
+]  # fmt: skip
 
 ACCEPTED: list[dict[str, Any]] = [
-    {"query": "q"},
-    {"query": "q" * 10_000},
-    {"query": "漢" * 10_000},
-    {"selected_text": "s"},
-    {"selected_text": "s" * 5000},
-    {"query": "q" * 1000, "selected_text": "s" * 5000},
-    {"query": "q", "top_k": 1},
-    {"query": "q", "top_k": 20},
+    {"query": "q"}, {"query": "q" * 10_000}, {"query": "漢" * 10_000}, {"selected_text": "s"},
+    {"selected_text": "s" * 5000}, {"query": "q" * 1000, "selected_text": "s" * 5000},
+    {"query": "q", "top_k": 1}, {"query": "q", "top_k": 20},
     {"query": "q", "chapter": None, "section": None},
-    {"query": "q", "language": None, "version": None},
-    {"query": "q", "documents": (), "tags": ()},
-]
+    {"query": "q", "language": None, "version": None}, {"query": "q", "documents": (), "tags": ()},
+]  # fmt: skip
 
 
 def request_of(settings: dict[str, Any]) -> RetrievalRequest:
@@ -168,18 +142,12 @@ def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"query": None},
-        {"query": ""},
-        {"query": "q" * 10_001},
-        {"query": 5},
-        {"query": "q", "top_k": 0},
-        {"query": "q", "top_k": 21},
-        {"query": "q", "top_k": True},
-        {"query": "q", "book": ""},
-        {"query": "q", "book": 3},
+        {"query": None}, {"query": ""}, {"query": "q" * 10_001}, {"query": 5},
+        {"query": "q", "top_k": 0}, {"query": "q", "top_k": 21}, {"query": "q", "top_k": True},
+        {"query": "q", "book": ""}, {"query": "q", "book": 3},
     ],
     ids=spelled,
-)
+)  # fmt: skip
 def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ReadingRequest(**settings)

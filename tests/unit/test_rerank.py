@@ -107,25 +107,14 @@ def test_order_is_by_score_then_by_the_earlier_place_and_the_rest_follows(
 
 
 NONSENSE: list[tuple[str, Any]] = [
-    ("nothing", None),
-    ("text", "123"),
-    ("bytes", b"123"),
-    ("a number", 7.0),
-    ("a mapping", {0: 1.0, 1: 0.5, 2: 0.1}),
-    ("fewer", [1.0, 0.5]),
-    ("more", [1.0, 0.5, 0.1, 0.0]),
-    ("none", []),
-    ("text for a score", [1.0, 0.5, "0.1"]),
-    ("null for a score", [1.0, 0.5, None]),
-    ("true for a score", [1.0, 0.5, True]),
-    ("a list for a score", [1.0, 0.5, [0.1]]),
-    ("a complex number", [1.0, 0.5, 1j]),
-    ("NaN", [1.0, 0.5, math.nan]),
-    ("infinity", [1.0, 0.5, math.inf]),
-    ("minus infinity", [1.0, 0.5, -math.inf]),
-    ("an endless number", [1.0, 0.5, 10**400]),
-    ("NaN of numpy", [1.0, 0.5, numpy.float32("nan")]),
-]
+    ("nothing", None), ("text", "123"), ("bytes", b"123"), ("a number", 7.0),
+    ("a mapping", {0: 1.0, 1: 0.5, 2: 0.1}), ("fewer", [1.0, 0.5]), ("more", [1.0, 0.5, 0.1, 0.0]),
+    ("none", []), ("text for a score", [1.0, 0.5, "0.1"]), ("null for a score", [1.0, 0.5, None]),
+    ("true for a score", [1.0, 0.5, True]), ("a list for a score", [1.0, 0.5, [0.1]]),
+    ("a complex number", [1.0, 0.5, 1j]), ("NaN", [1.0, 0.5, math.nan]),
+    ("infinity", [1.0, 0.5, math.inf]), ("minus infinity", [1.0, 0.5, -math.inf]),
+    ("an endless number", [1.0, 0.5, 10**400]), ("NaN of numpy", [1.0, 0.5, numpy.float32("nan")]),
+]  # fmt: skip
 
 
 @proves("rerank.failure")

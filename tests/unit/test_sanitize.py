@@ -63,17 +63,15 @@ def test_a_pseudonym_is_a_keyed_hash_of_ten_digits() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("ann@example.com", "Ann@EXAMPLE.com"),
-        ("ann@example.com", "ann%40example.com"),
+        ("ann@example.com", "Ann@EXAMPLE.com"), ("ann@example.com", "ann%40example.com"),
         ("ann@example.com", "ann [at] example [dot] com"),
         ("4111 1111 1111 1111", "4111-1111-1111-1111"),
         ("4111111111111111", "４１１１１１１１１１１１１１１１"),
         ("DE89 3704 0044 0532 0130 00", "de89370400440532013000"),
-        ("+49 30 901820", "0049 30/901820"),
-        ("2001:db8::1", "2001:0DB8:0:0:0:0:0:1"),
+        ("+49 30 901820", "0049 30/901820"), ("2001:db8::1", "2001:0DB8:0:0:0:0:0:1"),
         ("756.1465.0747.37", "7561465074737"),
     ],
-)
+)  # fmt: skip
 def test_equal_values_get_equal_pseudonyms(one: str, other: str) -> None:
     assert PSEUDONYMS.apply(one).text == PSEUDONYMS.apply(other).text != one
 
@@ -109,10 +107,7 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
     digests = [
         sanitizer.digest
         for sanitizer in (
-            Sanitizer(Mode.OFF),
-            ON,
-            PSEUDONYMS,
-            Sanitizer(Mode.ON, Style.PSEUDONYM, KEY + b"!"),
+            Sanitizer(Mode.OFF), ON, PSEUDONYMS, Sanitizer(Mode.ON, Style.PSEUDONYM, KEY + b"!"),
             Sanitizer(Mode.ON, phones=False),
             Sanitizer(Mode.ON, profile=parse_profile('allow = ["x"]')),
             Sanitizer(Mode.ON, profile=parse_profile('allow_domains = ["x"]')),
@@ -121,7 +116,7 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
             Sanitizer(Mode.ON, profile=parse_profile("[[rule]]\nlabel='AB'\npattern='x'")),
             Sanitizer(Mode.ON, profile=parse_profile("[[rule]]\nlabel='AB'\npattern='y'")),
         )
-    ]
+    ]  # fmt: skip
 
     assert len(set(digests)) == len(digests)
     assert Sanitizer(Mode.SHADOW, phones=False).digest == Sanitizer(Mode.OFF).digest
@@ -200,10 +195,8 @@ def test_every_text_of_a_document_is_sanitised() -> None:
 
     assert not re.search("ann@|hunter2|10.0.0.5|901820", repr(kept))
     assert [each.text for each in kept.blocks] == [
-        "Write to [EMAIL] or call [PHONE].",
-        "[EMAIL]",
-        "and nothing",
-    ]
+        "Write to [EMAIL] or call [PHONE].", "[EMAIL]", "and nothing",
+    ]  # fmt: skip
     assert (kept.blocks[0].chapter, kept.blocks[0].section) == ("Ask [EMAIL]", "Only [EMAIL]")
     assert kept.blocks[0].figures[0].figure.alt == "By [EMAIL]"
     assert kept.title == "Letters to [EMAIL]"

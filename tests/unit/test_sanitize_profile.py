@@ -101,23 +101,17 @@ def test_a_pattern_with_bounded_work_may_run(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("not toml", "TOML"),
-        ("colour = 1", "colour"),
-        ("allow = 'x'", "allow"),
-        ("allow = ['']", "allow"),
-        ("without = ['NAMES']", "NAMES"),
-        ("phone_regions = ['Germany']", "region"),
-        ("rule = 3", "rules"),
-        ("rule = [3]", "table"),
-        ("[[rule]]\npattern = 'a'", "label"),
-        ("[[rule]]\nlabel = 'low'\npattern = 'a'", "label"),
+        ("not toml", "TOML"), ("colour = 1", "colour"), ("allow = 'x'", "allow"),
+        ("allow = ['']", "allow"), ("without = ['NAMES']", "NAMES"),
+        ("phone_regions = ['Germany']", "region"), ("rule = 3", "rules"), ("rule = [3]", "table"),
+        ("[[rule]]\npattern = 'a'", "label"), ("[[rule]]\nlabel = 'low'\npattern = 'a'", "label"),
         ("[[rule]]\nlabel = 'FIGURE'\npattern = 'a'", "label"),
         ("[[rule]]\nlabel = 'OK'", "pattern"),
         ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nvalidator = 'x'", "validator"),
         ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nregex = 'x'", "regex"),
         ("[[rule]]\nlabel = 'OK'\npattern = 'a'\ncontext = 'x'", "context"),
     ],
-)
+)  # fmt: skip
 def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint):
         parse_profile(text)

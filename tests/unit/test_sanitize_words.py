@@ -54,16 +54,11 @@ def test_other_signs_are_no_email_addresses(text: str) -> None:
 @each_row(
     ("text", "address"),
     [
-        ("192.168.0.1", "192.168.0.1"),
-        ("from 10.0.0.5:8080 on", "10.0.0.5"),
-        ("8.8.8.8.", "8.8.8.8"),
-        ("10.20.0.0/16", "10.20.0.0"),
-        ("http://203.0.113.9/path", "203.0.113.9"),
-        ("[203.0.113.9]", "203.0.113.9"),
-        ("地址203.0.113.9。", "203.0.113.9"),
-        ("host-203.0.113.9", "203.0.113.9"),
-        ("10.1.2.3 myhost", "10.1.2.3"),
-        ("2001:db8::1", "2001:db8::1"),
+        ("192.168.0.1", "192.168.0.1"), ("from 10.0.0.5:8080 on", "10.0.0.5"),
+        ("8.8.8.8.", "8.8.8.8"), ("10.20.0.0/16", "10.20.0.0"),
+        ("http://203.0.113.9/path", "203.0.113.9"), ("[203.0.113.9]", "203.0.113.9"),
+        ("地址203.0.113.9。", "203.0.113.9"), ("host-203.0.113.9", "203.0.113.9"),
+        ("10.1.2.3 myhost", "10.1.2.3"), ("2001:db8::1", "2001:db8::1"),
         ("2001:0db8:85a3:0000:0000:8a2e:0370:7334", "2001:0db8:85a3:0000:0000:8a2e:0370:7334"),
         ("ping fe80::1ff:fe23:4567:890a.", "fe80::1ff:fe23:4567:890a"),
         ("[2001:db8::8a2e:370:7334]:443", "2001:db8::8a2e:370:7334"),
@@ -71,7 +66,7 @@ def test_other_signs_are_no_email_addresses(text: str) -> None:
         ("2001:DB8:0:0:8:800:200C:417A", "2001:DB8:0:0:8:800:200C:417A"),
         ("１９２．１６８．０．１", "１９２．１６８．０．１"),
     ],
-)
+)  # fmt: skip
 def test_an_ip_address_is_found(text: str, address: str) -> None:
     assert found_in(text) == [("IP_ADDRESS", address)]
 
@@ -99,35 +94,16 @@ HEX = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 UPPER = "Q7RS9TU1VW3XY5ZA"
 
 KEYS = [
-    f"sk-{MIXED}",
-    f"sk-proj-{MIXED}_{MIXED}",
-    f"sk-ant-api03-{MIXED}-{MIXED}",
-    f"AKIA{UPPER}",
-    f"ASIA{UPPER}",
-    f"ghp_{MIXED[:36]}",
-    f"gho_{MIXED[:36]}",
-    f"github_pat_{MIXED[:22]}_{MIXED}",
-    f"glpat-{MIXED[:20]}",
-    f"xoxb-123456789012-{MIXED[:24]}",
-    f"xoxp-123456789012-{MIXED[:24]}",
-    f"AIza{MIXED[:35]}",
-    f"ya29.{MIXED}",
-    f"sk_live_{MIXED[:24]}",
-    f"rk_test_{MIXED[:24]}",
-    f"SK{HEX}",
-    f"SG.{MIXED[:22]}.{MIXED}",
-    f"npm_{MIXED[:36]}",
-    f"hf_{MIXED[:34]}",
-    f"dop_v1_{HEX}{HEX}",
-    f"shpat_{HEX}",
-    f"key-{HEX}",
-    f"dapi{HEX}",
-    f"gsk_{MIXED}",
-    f"123456789:AA{MIXED[:33]}",
-    f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{MIXED}",
+    f"sk-{MIXED}", f"sk-proj-{MIXED}_{MIXED}", f"sk-ant-api03-{MIXED}-{MIXED}", f"AKIA{UPPER}",
+    f"ASIA{UPPER}", f"ghp_{MIXED[:36]}", f"gho_{MIXED[:36]}", f"github_pat_{MIXED[:22]}_{MIXED}",
+    f"glpat-{MIXED[:20]}", f"xoxb-123456789012-{MIXED[:24]}", f"xoxp-123456789012-{MIXED[:24]}",
+    f"AIza{MIXED[:35]}", f"ya29.{MIXED}", f"sk_live_{MIXED[:24]}", f"rk_test_{MIXED[:24]}",
+    f"SK{HEX}", f"SG.{MIXED[:22]}.{MIXED}", f"npm_{MIXED[:36]}", f"hf_{MIXED[:34]}",
+    f"dop_v1_{HEX}{HEX}", f"shpat_{HEX}", f"key-{HEX}", f"dapi{HEX}", f"gsk_{MIXED}",
+    f"123456789:AA{MIXED[:33]}", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{MIXED}",
     f"-----BEGIN RSA PRIVATE KEY-----\n{MIXED}\n{MIXED}==\n-----END RSA PRIVATE KEY-----",
     f"-----BEGIN OPENSSH PRIVATE KEY-----\n{MIXED}\n-----END OPENSSH PRIVATE KEY-----",
-]
+]  # fmt: skip
 
 
 @each_row("key", KEYS)
@@ -152,26 +128,16 @@ def test_random_value_assigned_to_a_key_is_found(frame: str, value: str) -> None
 @each_row(
     "text",
     [
-        "sk-fading-circle-with-long-name",
-        "desk-lamp-and-other-furniture-1",
-        "AKIA",
-        f"AKIA{UPPER}0",
-        "ghp_short",
-        "the key: something-quite-long-here",
-        "Turkey: 1234567890abcdefghij",
-        "token = next_token_from_the_stream()",
-        "api_key = settings.providers.openai.api_key",
-        "secret: aaaaaaaaaaaaaaaaaaaaaaaa",
-        "api_key = YOUR_API_KEY_GOES_HERE",
-        "The secret: nobody had ever been there before.",
-        "bearer of bad news, again and again",
-        "commit 0f1e2d3c4b5a69788796a5b4c3d2e1f000112233",
-        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
-        "eyJ is how they begin",
-        "xoxo-hugs-and-kisses",
-        "primary key = customer_identifier_2",
+        "sk-fading-circle-with-long-name", "desk-lamp-and-other-furniture-1", "AKIA",
+        f"AKIA{UPPER}0", "ghp_short", "the key: something-quite-long-here",
+        "Turkey: 1234567890abcdefghij", "token = next_token_from_the_stream()",
+        "api_key = settings.providers.openai.api_key", "secret: aaaaaaaaaaaaaaaaaaaaaaaa",
+        "api_key = YOUR_API_KEY_GOES_HERE", "The secret: nobody had ever been there before.",
+        "bearer of bad news, again and again", "commit 0f1e2d3c4b5a69788796a5b4c3d2e1f000112233",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "eyJ is how they begin",
+        "xoxo-hugs-and-kisses", "primary key = customer_identifier_2",
     ],
-)
+)  # fmt: skip
 def test_words_names_and_code_are_no_keys(text: str) -> None:
     assert found_in(text) == []
 
@@ -189,23 +155,14 @@ def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
 @each_row(
     ("text", "password"),
     [
-        ("password: hunter2", "hunter2"),
-        ("Password = hunter2.", "hunter2"),
-        ("PASSWORD=hunter2!", "hunter2!"),
-        ('"password": "correct horse"', "correct horse"),
-        ("db_password='pa55'", "pa55"),
-        ("Passwort: geheim", "geheim"),
-        ("Kennwort: geheim", "geheim"),
-        ("mot de passe : secret", "secret"),
-        ("contraseña: secreto", "secreto"),
-        ("senha: segredo", "segredo"),
-        ("пароль: секрет", "секрет"),
-        ("密码：abc123", "abc123"),
-        ("パスワード：abc123", "abc123"),
-        ("pwd=abc&user=ann", "abc"),
-        ("Server=db;Password=abc;Database=x", "abc"),
-        ("?user=ann&pass=abc", "abc"),
-        ("mysql --password hunter2 -u ann", "hunter2"),
+        ("password: hunter2", "hunter2"), ("Password = hunter2.", "hunter2"),
+        ("PASSWORD=hunter2!", "hunter2!"), ('"password": "correct horse"', "correct horse"),
+        ("db_password='pa55'", "pa55"), ("Passwort: geheim", "geheim"),
+        ("Kennwort: geheim", "geheim"), ("mot de passe : secret", "secret"),
+        ("contraseña: secreto", "secreto"), ("senha: segredo", "segredo"),
+        ("пароль: секрет", "секрет"), ("密码：abc123", "abc123"), ("パスワード：abc123", "abc123"),
+        ("pwd=abc&user=ann", "abc"), ("Server=db;Password=abc;Database=x", "abc"),
+        ("?user=ann&pass=abc", "abc"), ("mysql --password hunter2 -u ann", "hunter2"),
         ("<password>hunter2</password>", "hunter2"),
         ("The password is Tr0ub4dor&3, she said.", "Tr0ub4dor&3"),
         ("Das Passwort lautet „Sesam öffne dich“.", "Sesam öffne dich"),
@@ -215,7 +172,7 @@ def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
         ("password: ann@example.com", "ann@example.com"),
         ("password: 4111111111111111", "4111111111111111"),
     ],
-)
+)  # fmt: skip
 def test_password_is_found_after_a_keyword(text: str, password: str) -> None:
     assert found_in(text) == [("PASSWORD", password)]
 

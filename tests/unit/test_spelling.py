@@ -87,11 +87,9 @@ SIMILAR = {"latern": 0.9, "lantern": 0.8, "lattern": 0.8, "lanter": 0.8, "lent":
         (dict.fromkeys(SIMILAR, 1), ("latern", "lanter")),
         ({"lattern": 2, "lantern": 1, "lanter": 1}, ("lattern", "lanter")),
         ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
-        ({"lanter": 7}, ("lanter",)),
-        ({"lent": 7}, None),
-        ({}, None),
+        ({"lanter": 7}, ("lanter",)), ({"lent": 7}, None), ({}, None),
     ],
-)
+)  # fmt: skip
 def test_two_most_similar_terms_that_occur_are_suggested(
     counts: dict[str, int], expected: tuple[str, ...] | None
 ) -> None:

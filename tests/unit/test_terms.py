@@ -54,26 +54,20 @@ def _switch_threads_often() -> Iterator[None]:
         ("COVID-19, 3.5 x_y", "", ["covid", "19", "3", "5", "x", "y"]),
         ("ﬁne ＦＵＬＬ Straße", "", ["fine", "full", "strasse"]),
         ("東京都庁 は 猫", "ja", ["東京", "京都", "都庁", "は", "猫"]),
-        ("東京tower", "ja", ["東京", "tower"]),
-        ("한국어 말", "ko", ["한국", "국어", "말"]),
-        ("สวัสดี 東京ไป", "th", ["สวั", "วัส", "ัสด", "สดี", "東京", "ไป"]),
-        ("น้ำ", "th", ["น้ำ"]),
+        ("東京tower", "ja", ["東京", "tower"]), ("한국어 말", "ko", ["한국", "국어", "말"]),
+        ("สวัสดี 東京ไป", "th", ["สวั", "วัส", "ัสด", "สดี", "東京", "ไป"]), ("น้ำ", "th", ["น้ำ"]),
         ("Самолёт самолет", "ru", ["самол", "самол"]),
         ("كِتَابٌ كــتاب الكتاب والكتاب", "ar", ["كتاب"] * 4),
         ("مدرسة مدرسه أحمد احمد", "ar", ["مدرس", "مدرس", "احمد", "احمد"]),
-        ("Işık IŞIK ışık", "tr", ["işik"] * 3),
-        ("İstanbul istanbul ISTANBUL", "tr", ["istan"] * 3),
+        ("Işık IŞIK ışık", "tr", ["işik"] * 3), ("İstanbul istanbul ISTANBUL", "tr", ["istan"] * 3),
         ("государство государственный", "ru", ["госуд"] * 2),
         ("państwo państwowego", "pl", ["państ"] * 2),
         ("12345678 abc1234567", "ru", ["12345678", "abc1234567"]),
-        ("Schlüssel Schluessel", "de", ["schlussel"] * 2),
-        ("भाषा हिन्दी", "", ["भाषा", "हिन्दी"]),
-        ("café cafe\u0301", "", ["café", "café"]),
-        ("שָׁלוֹם", "he", ["שָׁלוֹם"]),
-        (" \n—…!", "en", []),
-        ("", "en", []),
+        ("Schlüssel Schluessel", "de", ["schlussel"] * 2), ("भाषा हिन्दी", "", ["भाषा", "हिन्दी"]),
+        ("café cafe\u0301", "", ["café", "café"]), ("שָׁלוֹם", "he", ["שָׁלוֹם"]),
+        (" \n—…!", "en", []), ("", "en", []),
     ],
-)
+)  # fmt: skip
 def test_words_are_folded_and_stemmed_as_their_language_is(
     text: str, language: str, expected: list[str]
 ) -> None:
@@ -113,16 +107,14 @@ def test_terms_of_many_texts_are_those_of_each(
         if value is not None:
             monkeypatch.setattr(term_counts, name, value)
     texts = [
-        "The lamps of the harbour, and the lamp; a lamp!",
-        "",
-        "Straße, naïve ½ café — “quoted”…",
+        "The lamps of the harbour, and the lamp; a lamp!", "", "Straße, naïve ½ café — “quoted”…",
         "東京都の港 and the otters",
         "ananotherwordoftwentyfourletters bnanotherwordaoftwentyfourletters " + "x" * 70,
         "abcdefgha bbcdefghb hbcdefgha abcdefghabcdefgh abcdefghabcdefghi",
         "café CAFÉ œuvre élégante élégantes étaient étaient œuvres " * 40,
         "otters lighthouses abcdefgha otter abcdefghb lighthouse x y z xy" * 30,
         "y" * 64 + " " + "y" * 63 + "z",
-    ]
+    ]  # fmt: skip
     for chosen in (texts, texts[:1], texts[:3], texts[1:2], [], texts[5:], texts[5:6], texts[6:]):
         found = count_terms(chosen, "en")
         assert found.sizes == [len(terms(text, "en")) for text in chosen]
@@ -188,17 +180,11 @@ def test_many_threads_make_the_same_terms_as_one() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The Cells' “café”—RUNNING, x_y 3.5",
-        "ﬁne ＦＵＬＬ Straße İstanbul",
-        "東京都庁 は 猫 tower",
-        "भाषा हिन्दी cafe\u0301",
-        "น้ำใจ สวัสดี ນ້ຳ",
-        "x" * (MAX_TERM_CHARS + 1),
-        "ß",
-        " \n—…!",
-        "",
+        "The Cells' “café”—RUNNING, x_y 3.5", "ﬁne ＦＵＬＬ Straße İstanbul",
+        "東京都庁 は 猫 tower", "भाषा हिन्दी cafe\u0301", "น้ำใจ สวัสดี ນ້ຳ",
+        "x" * (MAX_TERM_CHARS + 1), "ß", " \n—…!", "",
     ],
-)
+)  # fmt: skip
 def test_word_spans_are_the_places_of_the_words(text: str) -> None:
     spans = word_spans(text)
     assert [span.word for span in spans] == [*words(text)]

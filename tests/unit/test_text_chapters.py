@@ -63,26 +63,15 @@ def test_a_heading_that_stands_alone_is_one(heading: str):
 @pytest.mark.parametrize(
     "line",
     [
-        "Part II, The Country of the Saints, deals much with the river.",
-        "Chapter and verse.",
-        "Chapter 3 of the book describes a flood.",
-        "Part of the garden was under water.",
-        "Book one, please.",
-        "Part one of it was over.",
-        "Letters came.",
-        "Introduction of the railways",
-        "Conclusion of the speech was met with silence.",
-        "I.",
-        "I. A Fast-Fish belongs to the party fast to it.",
-        "IV",
-        "chapter mix",
+        "Part II, The Country of the Saints, deals much with the river.", "Chapter and verse.",
+        "Chapter 3 of the book describes a flood.", "Part of the garden was under water.",
+        "Book one, please.", "Part one of it was over.", "Letters came.",
+        "Introduction of the railways", "Conclusion of the speech was met with silence.", "I.",
+        "I. A Fast-Fish belongs to the party fast to it.", "IV", "chapter mix",
         "CHAPTER I\nIt was a dark night, and he said so.\nNobody listened to him, and it rained.",
-        "Prefaces are dull.",
-        f"Chapter 1. {PROSE}",
-        "12",
-        "TOM!",
+        "Prefaces are dull.", f"Chapter 1. {PROSE}", "12", "TOM!",
     ],
-)
+)  # fmt: skip
 def test_text_that_resembles_a_heading_is_not_one(line: str):
     assert headings_of(PROSE, line, PROSE) == []
 

@@ -26,9 +26,7 @@ Ask *early*. A manager signs.
     ("name", "form", "text", "passage"),
     [
         (
-            "leave.md",
-            "handbook",
-            MARKDOWN,
+            "leave.md", "handbook", MARKDOWN,
             "Days off\n\nEvery employee has ten days.\nAsk early. A manager signs.",
         ),
         ("leave.md", "handbook", MARKDOWN, "A manager signs.\n\nRole | Days\ncook | 12"),
@@ -39,9 +37,7 @@ Ask *early*. A manager signs.
             "Radio\n\n   Press reset twice.",
         ),
         (
-            "one.xhtml",
-            "novel",
-            "<body><h2>I</h2><p>He\u2060—<i>left</i>. She stayed.</p></body>",
+            "one.xhtml", "novel", "<body><h2>I</h2><p>He\u2060—<i>left</i>. She stayed.</p></body>",
             "I\n\nHe—left.",
         ),
         (
@@ -55,7 +51,7 @@ Ask *early*. A manager signs.
         ("book.txt", "novel", "A _long_\r\nline.\r\n\r\nThe end.", "A long line.\n\nThe end."),
         ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
     ],
-)
+)  # fmt: skip
 def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: str, passage: str):
     digest = hash_text(passage)
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}

@@ -6,17 +6,9 @@ from math import inf, nan
 from truespan.types.vectors import are_sound, is_sound
 
 ROWS = (
-    (1.0, 0.0),
-    (0.6, -0.8),
-    (0.0, 0.0),
-    (nan, 1.0),
-    (inf, 1.0),
-    (-inf, inf),
-    (3e38, 3e38),
-    (1e-38, 0.0),
-    (9e-7, 0.0),
-    (1.1e-6, 0.0),
-)
+    (1.0, 0.0), (0.6, -0.8), (0.0, 0.0), (nan, 1.0), (inf, 1.0), (-inf, inf), (3e38, 3e38),
+    (1e-38, 0.0), (9e-7, 0.0), (1.1e-6, 0.0),
+)  # fmt: skip
 
 
 def test_many_vectors_are_checked_like_each_alone() -> None:

@@ -18,12 +18,8 @@ def test_lengths_of_an_earlier_layout_are_counted_again(lib: LibraryFixture) -> 
     languages = array("I", [0, 300, 0, 1, 200, int.from_bytes(b"de")]).tobytes()
 
     assert read_lengths(scope, REF, "1", b"", _seal(pairs, "lengths", *where), 1, 1) == (
-        None,
-        {},
-        {},
-    )
+        None, {}, {},
+    )  # fmt: skip
     assert read_lengths(scope, REF, "1", b"", _seal(languages, LENGTHS, *where), 1, 1) == (
-        "1",
-        {0: 300, 1: 200},
-        {1: "de"},
-    )
+        "1", {0: 300, 1: 200}, {1: "de"},
+    )  # fmt: skip
