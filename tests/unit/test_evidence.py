@@ -53,26 +53,24 @@ def decided(*passages: Candidate, background: float | None = 0.5, **more: Any) -
 
 
 @proves("decision.evidence")
-def test_decide_adds_words_to_similarity_less_background() -> None:
-    rows = [
+@each_row(
+    ("part", "background", "mode"),
+    [
         # 0.6 + 0.2 * (0.4 + 0.25) - 0.25 = 0.48
-        (passage(0.6, 0.4, 0.25), 0.5, "rag"),
-        (passage(0.6, 0.4, 0.249), 0.5, "fallback"),
-        (passage(0.599, 0.4, 0.25), 0.5, "fallback"),
-        (passage(0.6, 0.4, 0.25), 0.501, "fallback"),
+        (passage(0.6, 0.4, 0.25), 0.5, "rag"), (passage(0.6, 0.4, 0.249), 0.5, "fallback"),
+        (passage(0.599, 0.4, 0.25), 0.5, "fallback"), (passage(0.6, 0.4, 0.25), 0.501, "fallback"),
         # Similarity alone, or words with little similarity.
-        (passage(0.73), 0.5, "rag"),
-        (passage(0.729), 0.5, "fallback"),
+        (passage(0.73), 0.5, "rag"), (passage(0.729), 0.5, "fallback"),
         (passage(0.5, 0.6, 0.55), 0.5, "rag"),
-        # Without anything to compare with, the background is 0.
-        (passage(0.49), None, "rag"),
-        # Below the floor a passage is no evidence.
-        (passage(0.48, 1.0, 1.0), 0.5, "fallback"),
-    ]
-    for part, background, mode in rows:
-        decision = decided(part, background=background)
-        assert decision.mode == mode, part
-        assert bool(decision.used_chunks) == (mode == "rag")
+        # Without anything to compare with, the background is 0. Below the floor is no evidence.
+        (passage(0.49), None, "rag"), (passage(0.48, 1.0, 1.0), 0.5, "fallback"),
+    ],
+)  # fmt: skip
+def test_decide_adds_words_to_similarity_less_background(
+    part: Candidate, background: float | None, mode: str
+) -> None:
+    decision = decided(part, background=background)
+    assert (decision.mode, bool(decision.used_chunks)) == (mode, mode == "rag")
 
 
 def test_record_leaves_out_words_that_were_not_counted() -> None:
@@ -89,113 +87,66 @@ def test_decide_takes_all_numbers_from_one_passage() -> None:
     assert decided(similar, covered, passage(0.6, 0.5, 0.5, 2)).mode == "rag"
 
 
-def test_decide_needs_more_in_a_language_unknown_to_the_model() -> None:
-    rules = replace(RULES, foreign_loss=0.02)
-    for similarity, foreign, mode in (
-        (0.73, False, "rag"),
-        (0.73, True, "fallback"),
-        (0.75, True, "rag"),
-    ):
-        part = passage(similarity, foreign=foreign)
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
-        assert decision.mode == mode
-        assert decision.to_json()["evidence"].get("foreign", False) == foreign
-
-
-@proves("answers.cross-language")
-def test_decide_lets_words_decide_where_similarity_says_little() -> None:
-    rules = replace(RULES, foreign_loss=0.02, foreign_weight=0.3, foreign_usual=0.3)
-    for similarity, share, foreign, mode in (
-        (0.8, 0.0, False, "rag"),
-        (0.8, 0.0, True, "fallback"),
-        (0.5, 0.6, True, "rag"),
-        (0.5, 0.4, True, "fallback"),
-    ):
-        part = passage(similarity, share, share, foreign=foreign)
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        assert decide(evidence).mode == mode, (similarity, share, foreign)
-
-
-def test_decide_counts_words_more_where_they_say_more() -> None:
-    rules = replace(RULES, further_word_weight=0.1)
-    for part, mode in (
-        # Both coverages are 0.75 in all, as usual.
-        (passage(0.58, 0.4, 0.35), "rag"),
-        (passage(0.58, 0.4, 0.35, by_words=True), "rag"),
-        (passage(0.53, 0.5, 0.45), "fallback"),
-        (passage(0.53, 0.5, 0.45, by_words=True), "rag"),
-        (passage(0.74, 0.0, 0.0), "rag"),
-        (passage(0.74, 0.0, 0.0, by_words=True), "fallback"),
-    ):
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
+@proves("decision.evidence", "answers.cross-language")
+@each_row(
+    ("rules", "member", "rows"),
+    [
+        # More is needed in a language that is unknown to the model.
+        ({"foreign_loss": 0.02}, "foreign", [
+            (passage(0.73), "rag"), (passage(0.73, foreign=True), "fallback"),
+            (passage(0.75, foreign=True), "rag"),
+        ]),
+        # Words decide where similarity says little.
+        ({"foreign_loss": 0.02, "foreign_weight": 0.3, "foreign_usual": 0.3}, "foreign", [
+            (passage(0.8), "rag"), (passage(0.8, foreign=True), "fallback"),
+            (passage(0.5, 0.6, 0.6, foreign=True), "rag"),
+            (passage(0.5, 0.4, 0.4, foreign=True), "fallback"),
+        ]),
+        # Words count more where they say more; both coverages are 0.75 in all, as usual.
+        ({"further_word_weight": 0.1}, "by_words", [
+            (passage(0.58, 0.4, 0.35), "rag"), (passage(0.58, 0.4, 0.35, by_words=True), "rag"),
+            (passage(0.53, 0.5, 0.45), "fallback"),
+            (passage(0.53, 0.5, 0.45, by_words=True), "rag"), (passage(0.74), "rag"),
+            (passage(0.74, by_words=True), "fallback"),
+        ]),
+        # Few words are asked of a passage in another language. Names and numbers may be in both
+        # languages, and a detected language may be wrong.
+        ({"crossed_words": 0.1}, "crossed", [
+            (passage(0.63), "fallback"), (passage(0.63, crossed=True), "rag"),
+            (passage(0.62, crossed=True), "fallback"),
+            (passage(0.62, 0.3, 0.3, crossed=True), "rag"),
+            (passage(0.62, 0.2, 0.2, crossed=True), "fallback"),
+        ]),
+        # Late interaction above the usual is added.
+        ({"late_weight": 0.5}, "late", [
+            (passage(0.7), "fallback"), (passage(0.7, late=0.06), "rag"),
+            (passage(0.7, late=0.05), "fallback"), (passage(0.73, late=-0.01), "fallback"),
+        ]),
+        # The most similar sentence has a weight of its own.
+        ({"sentence_share": 0.5}, "sentence", [
+            (passage(0.73, crossed=True), "rag"),
+            (passage(0.66, crossed=True, sentence=0.80), "rag"),
+            (passage(0.66, crossed=True, sentence=0.79), "fallback"),
+            (passage(0.80, crossed=True, sentence=0.65), "fallback"),
+        ]),
+        # Less is asked of a passage that has the names of the question.
+        ({"name_weight": 0.04}, "has_names", [
+            (passage(0.73), "rag"), (passage(0.72), "fallback"),
+            (passage(0.69, has_names=True), "rag"), (passage(0.689, has_names=True), "fallback"),
+            (passage(0.77, has_names=False), "rag"),
+            (passage(0.769, has_names=False), "fallback"),
+        ]),
+    ],
+)  # fmt: skip
+def test_decide_weighs_and_explains_what_each_rule_adds(
+    rules: dict[str, float], member: str, rows: list[tuple[Candidate, str]]
+) -> None:
+    settings = DecisionSettings(evidence=replace(RULES, **rules))
+    for part, mode in rows:
+        decision = decide(Evidence(settings, 8, (part,), background=0.5))
         assert decision.mode == mode, part
-        assert decision.to_json()["evidence"].get("by_words", False) == part.by_words
-
-
-def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
-    rules = replace(RULES, crossed_words=0.1)
-    for part, mode in (
-        (passage(0.63), "fallback"),
-        (passage(0.63, crossed=True), "rag"),
-        (passage(0.62, crossed=True), "fallback"),
-        # Names and numbers may be in both languages, and a detected language may be wrong.
-        (passage(0.62, 0.3, 0.3, crossed=True), "rag"),
-        (passage(0.62, 0.2, 0.2, crossed=True), "fallback"),
-    ):
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
-        assert decision.mode == mode, part
-        assert decision.to_json()["evidence"].get("crossed", False) == part.crossed
-
-
-def test_decide_adds_late_interaction_above_the_usual() -> None:
-    rules = replace(RULES, late_weight=0.5)
-    for part, mode in (
-        (passage(0.7), "fallback"),
-        (passage(0.7, late=0.06), "rag"),
-        (passage(0.7, late=0.05), "fallback"),
-        (passage(0.73, late=-0.01), "fallback"),
-    ):
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
-        assert decision.mode == mode, part
-        assert decision.to_json()["evidence"].get("late") == part.late
-
-
-@proves("decision.evidence")
-def test_decide_weighs_the_most_similar_sentence() -> None:
-    rules = replace(RULES, sentence_share=0.5)
-    for similarity, sentence, mode in (
-        (0.73, None, "rag"),
-        (0.66, 0.80, "rag"),
-        (0.66, 0.79, "fallback"),
-        (0.80, 0.65, "fallback"),
-    ):
-        part = passage(similarity, crossed=True, sentence=sentence)
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
-        assert decision.mode == mode, (similarity, sentence)
-        assert decision.to_json()["evidence"].get("sentence") == sentence
-
-
-@proves("decision.evidence")
-def test_decide_asks_less_of_a_passage_with_the_names() -> None:
-    rules = replace(RULES, name_weight=0.04)
-    for similarity, has_names, mode in (
-        (0.73, None, "rag"),
-        (0.72, None, "fallback"),
-        (0.69, True, "rag"),
-        (0.689, True, "fallback"),
-        (0.77, False, "rag"),
-        (0.769, False, "fallback"),
-    ):
-        part = passage(similarity, has_names=has_names)
-        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
-        decision = decide(evidence)
-        assert decision.mode == mode, (similarity, has_names)
-        assert decision.to_json()["evidence"].get("has_names") is has_names
+        explained = decision.to_json()["evidence"].get(member, getattr(passage(0.0), member))
+        assert explained == getattr(part, member)
 
 
 def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
@@ -214,12 +165,8 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
 
 def test_single_word_is_no_evidence_in_a_dissimilar_passage() -> None:
     settings = DecisionSettings(evidence=replace(RULES, floor=0.3, usual_floor=0.5))
-    for similarity, words, mode in (
-        (0.4, 2, "rag"),
-        (0.4, 1, "fallback"),
-        (0.29, 2, "fallback"),
-        (0.5, 1, "rag"),
-    ):
+    rows = [(0.4, 2, "rag"), (0.4, 1, "fallback"), (0.29, 2, "fallback"), (0.5, 1, "rag")]
+    for similarity, words, mode in rows:
         part = passage(similarity, 1.0, 1.0, words=words)
         found = decide(Evidence(settings, 8, (part,), background=0.2))
         assert found.mode == mode, (similarity, words)

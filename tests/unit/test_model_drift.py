@@ -10,7 +10,6 @@ import pytest
 from tests.support.worlds import (
     WORDS,
     LibraryFixture,
-    ManualClock,
     WordEmbedder,
     make_library,
     vector_of,
@@ -47,16 +46,42 @@ class Served(WordEmbedder):
         return profile.provider == self.profile.provider
 
 
-def served() -> Served:
-    return Served(limits=EmbeddingLimits(items=16, in_flight=1, joint=True))
+@dataclass
+class Drift:
+    """A library whose model may change, and one clock for all its processes."""
+
+    lib: LibraryFixture
+    embedder: Served
+
+    def process(self, embedder: Served | None = None) -> World:
+        """Open the library as a new process does."""
+        lib = self.lib
+        again = make_library(
+            lib.folder, embedder=embedder or self.embedder, clock=lib.clock, index=lib.index
+        )
+        return again.library.world("world")
+
+    def cached(self) -> tuple[int, int]:
+        """Return the numbers of cached queries and of unconfirmed ones."""
+        return self.lib.sql("SELECT count(*), count(unconfirmed) FROM query_cache")[0]
 
 
-def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
-    embedder = served()
+@pytest.fixture
+def drift(tmp_path: Path) -> Drift:
+    embedder = Served(limits=EmbeddingLimits(items=16, in_flight=1, joint=True))
     lib = make_library(tmp_path, embedder=embedder)
-    world = lib.world(a__txt=TEXT)
+    lib.world(a__txt=TEXT)
+    return Drift(lib, embedder)
+
+
+def fail() -> None:
+    raise ProviderUnavailable("It is restarting.")
+
+
+def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(drift: Drift) -> None:
+    lib, world = drift.lib, drift.lib.library.world("world")
     before = lib.sql("SELECT * FROM vectors ORDER BY text_hash")
-    embedder.changed = True
+    drift.embedder.changed = True
 
     with pytest.raises(ModelDrifted) as refusal:
         world.ingest(lib.write("world/b.txt", "Something new was written here."))
@@ -64,26 +89,19 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) ->
     assert refusal.value.code == "model_drifted"
     assert lib.sql("SELECT * FROM vectors ORDER BY text_hash") == before
     assert world.jobs.list()[0].state is JobState.FAILED
-    embedder.changed = False
+    drift.embedder.changed = False
     assert world.jobs.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
 
 
-def test_the_probes_of_the_first_run_are_the_measure_of_all_later_ones(tmp_path: Path) -> None:
-    lib = make_library(tmp_path, embedder=served())
-    lib.world(a__txt=TEXT)
-    kept = lib.sql("SELECT probe FROM probes ORDER BY probe")
-    assert [name for (name,) in kept] == sorted(PROBES)
+def test_probes_are_kept_by_the_first_run_and_not_asked_without_embedding(drift: Drift) -> None:
+    lib, asked = drift.lib, len(drift.embedder.documents)
+    assert [name for (name,) in lib.sql("SELECT probe FROM probes ORDER BY probe")] == sorted(
+        PROBES
+    )
+    drift.embedder.changed = True
 
-
-def test_what_needs_no_embedding_asks_no_probe(tmp_path: Path) -> None:
-    embedder = served()
-    lib = make_library(tmp_path, embedder=embedder)
-    world = lib.world(a__txt=TEXT)
-    asked = len(embedder.documents)
-    embedder.changed = True
-
-    assert world.ingest(lib.folder / "files" / "world").unchanged == 1
-    assert len(embedder.documents) == asked
+    assert lib.library.world("world").ingest(lib.folder / "files" / "world").unchanged == 1
+    assert len(drift.embedder.documents) == asked
 
 
 def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: LibraryFixture) -> None:
@@ -94,104 +112,71 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: Libr
 # Questions
 
 
-def in_new_process(lib: LibraryFixture, embedder: Served, clock: ManualClock) -> World:
-    again = make_library(lib.folder, embedder=embedder, clock=clock, index=lib.index)
-    return again.library.world("world")
-
-
-def fail() -> None:
-    raise ProviderUnavailable("It is restarting.")
-
-
-def cached(lib: LibraryFixture) -> int:
-    return lib.sql("SELECT count(*) FROM query_cache")[0][0]
-
-
-def unconfirmed(lib: LibraryFixture) -> int:
-    return lib.sql("SELECT count(unconfirmed) FROM query_cache")[0][0]
-
-
-def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    embedder.changed = True
-    world = in_new_process(lib, embedder, clock)
+def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(drift: Drift) -> None:
+    drift.embedder.changed = True
+    world = drift.process()
 
     for ask in (world.search, world.answer):
         with pytest.raises(ModelDrifted):
             ask("What moved on the water?")
 
-    assert cached(lib) == 0
-    embedder.changed = False
+    assert drift.cached()[0] == 0
+    drift.embedder.changed = False
     assert world.search("What moved on the water?").passages
-    assert cached(lib) == 1
+    assert drift.cached()[0] == 1
 
 
-def test_changed_model_is_noticed_and_not_cached(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
+def test_changed_model_is_noticed_and_not_cached(drift: Drift) -> None:
+    embedder, world = drift.embedder, drift.process()
     world.search("harbour")
     asked = len(embedder.documents)
 
     world.search("water")
     embedder.changed = True
     world.search("light")
-    unnoticed, kept = len(embedder.documents), cached(lib)
-    clock.time += CONFIRM_SECONDS
-    with pytest.raises(ModelDrifted):
-        world.search("quiet")
+    unnoticed, kept = len(embedder.documents), drift.cached()[0]
+    drift.lib.clock.time += CONFIRM_SECONDS
+    for query in ("quiet", "light"):
+        with pytest.raises(ModelDrifted):
+            world.search(query)
 
     # The confirmation of the first question counted for the two that followed.
-    assert (unnoticed, kept) == (asked, 3)
-    assert cached(lib) == 1
+    assert (unnoticed, kept, drift.cached()[0]) == (asked, 3, 1)
     embedder.changed = False
     world.search("quiet")
-    assert cached(lib) == 2
+    assert drift.cached()[0] == 2
 
 
-def test_unconfirmed_queries_are_covered_by_the_next_confirmation(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
+def test_unconfirmed_queries_are_covered_by_the_next_confirmation(drift: Drift) -> None:
+    world = drift.process()
     for query in ("harbour", "water", "light"):
         world.search(query)
-    before = cached(lib), unconfirmed(lib)
-    clock.time += CONFIRM_SECONDS
+    before = drift.cached()
+    drift.lib.clock.time += CONFIRM_SECONDS
 
     world.search("quiet")
 
-    assert before == (3, 2)
-    assert (cached(lib), unconfirmed(lib)) == (4, 0)
+    assert (before, drift.cached()) == ((3, 2), (4, 0))
 
 
-def test_unconfirmed_query_is_used_after_a_confirmation(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    first = in_new_process(lib, embedder, clock)
-    found = [first.search(query).passages for query in ("harbour", "water", "light")]
+def test_unconfirmed_query_is_used_after_a_confirmation(drift: Drift) -> None:
+    embedder, words = drift.embedder, ("harbour", "water", "light")
+    first = drift.process()
+    found = [first.search(query).passages for query in words]
     queries, probes = len(embedder.queries), len(embedder.documents)
 
-    second = in_new_process(lib, embedder, clock)
-    assert [second.search(query).passages for query in ("harbour", "water", "light")] == found
-    assert len(embedder.queries) == queries
-    assert len(embedder.documents) == probes + 1
-    assert unconfirmed(lib) == 0
+    second = drift.process()
+    assert [second.search(query).passages for query in words] == found
+    assert (len(embedder.queries), len(embedder.documents)) == (queries, probes + 1)
+    assert drift.cached()[1] == 0
 
 
-def test_unconfirmed_query_of_a_changed_model_is_refused(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    first = in_new_process(lib, embedder, clock)
+def test_unconfirmed_query_of_a_changed_model_is_refused(drift: Drift) -> None:
+    embedder, first = drift.embedder, drift.process()
     first.search("harbour")
     embedder.changed = True
     first.search("water")
-    second = in_new_process(lib, embedder, clock)
+    second = drift.process()
 
     with pytest.raises(ModelDrifted):
         second.search("water")
@@ -203,52 +188,42 @@ def test_unconfirmed_query_of_a_changed_model_is_refused(tmp_path: Path) -> None
     assert embedder.queries[asked:] == ["water"]
 
 
-def test_unconfirmed_query_needs_the_provider_in_a_new_process(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    first = in_new_process(lib, embedder, clock)
+def test_unconfirmed_query_needs_the_provider_in_a_new_process(drift: Drift) -> None:
+    first = drift.process()
     for query in ("harbour", "water"):
         first.search(query)
-    embedder.before = fail
-    second = in_new_process(lib, embedder, clock)
+    drift.embedder.before = fail
+    second = drift.process()
 
     with pytest.raises(ProviderUnavailable):
         second.search("water")
-
     assert second.search("harbour").passages
 
 
-def test_queries_cached_during_a_confirmation_wait_for_the_next_one(tmp_path: Path) -> None:
+def test_queries_cached_during_a_confirmation_wait_for_the_next_one(drift: Drift) -> None:
     """Another process embeds them with the model that is there by then."""
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    first, second = (in_new_process(lib, embedder, clock) for _ in range(2))
+    first, second = drift.process(), drift.process()
     first.search("harbour")
     first.search("water")
 
     def ask_elsewhere() -> None:
-        embedder.before = None
+        drift.embedder.before = None
         first.search("light")
 
-    embedder.before = ask_elsewhere
+    drift.embedder.before = ask_elsewhere
     second.search("water")
 
-    assert unconfirmed(lib) == 1
+    assert drift.cached()[1] == 1
 
 
-def test_unconfirmed_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
+def test_unconfirmed_query_is_repeated_without_the_provider_for_a_day(drift: Drift) -> None:
+    embedder, world = drift.embedder, drift.process()
     world.search("harbour")
     first, asked = world.search("water"), embedder.calls
 
     repeated = [world.search("water") for _ in range(20)]
     embedder.before = fail
-    clock.time += 10 * CONFIRM_SECONDS
+    drift.lib.clock.time += 10 * CONFIRM_SECONDS
     repeated.append(world.search("water"))
 
     assert embedder.calls == asked
@@ -258,52 +233,36 @@ def test_unconfirmed_query_is_repeated_without_the_provider(tmp_path: Path) -> N
         world.search("light")
     repeated.append(world.search("water"))
     embedder.before = None
-    assert (cached(lib), unconfirmed(lib)) == (2, 1)
-    world.search("light")
-    assert (cached(lib), unconfirmed(lib)) == (3, 0)
+    assert drift.cached() == (2, 1)
+    drift.lib.clock.time += TTL_SECONDS
+    queries = len(embedder.queries)
+    world.search("water")
+    assert len(embedder.queries) == queries + 1
 
 
-def test_unconfirmed_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
+def test_unconfirmed_query_is_confirmed_once_the_provider_is_back(drift: Drift) -> None:
+    world = drift.process()
     for query in ("harbour", "water"):
         world.search(query)
-    asked = len(embedder.queries)
-    clock.time += TTL_SECONDS
-
-    world.search("water")
-
-    assert len(embedder.queries) == asked + 1
-
-
-def test_unconfirmed_queries_of_a_changed_model_are_removed(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
-    world.search("harbour")
-    embedder.changed = True
-    world.search("water")
-    clock.time += CONFIRM_SECONDS
-    with pytest.raises(ModelDrifted):
+    drift.embedder.before = fail
+    drift.lib.clock.time += CONFIRM_SECONDS
+    with pytest.raises(ProviderUnavailable):
         world.search("light")
+    drift.embedder.before = None
+    world.search("light")
+    assert drift.cached() == (3, 0)
 
-    with pytest.raises(ModelDrifted):
-        world.search("water")
 
-
-def test_unconfirmed_query_does_not_survive_an_erasure(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    world = lib.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
-    asking = in_new_process(lib, embedder, clock)
+def test_unconfirmed_query_does_not_survive_an_erasure(drift: Drift) -> None:
+    lib = drift.lib
+    world = lib.library.world("world")
+    world.ingest(lib.write("world/b.txt", "Another text about the harbour and the quay."))
+    asking = drift.process()
     for query in ("harbour", "water"):
         asking.search(query)
-    lib.clock.time = clock.time = clock.time + 1
+    lib.clock.time += 1
     world.documents.delete("a.txt")
-    lib.clock.time = clock.time = clock.time + CONFIRM_SECONDS
+    lib.clock.time += CONFIRM_SECONDS
 
     asking.search("quay")
 
@@ -311,11 +270,8 @@ def test_unconfirmed_query_does_not_survive_an_erasure(tmp_path: Path) -> None:
     assert lib.sql("SELECT count(*) FROM query_cache WHERE vector <> x''") == [(1,)]
 
 
-def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    world = in_new_process(lib, embedder, clock)
+def test_a_provider_that_failed_may_have_another_model_when_it_is_back(drift: Drift) -> None:
+    embedder, world = drift.embedder, drift.process()
     world.search("harbour")
 
     embedder.before = fail
@@ -327,11 +283,8 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path:
         world.search("water")
 
 
-def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), ManualClock()
-    lib = make_library(tmp_path, embedder=embedder)
-    lib.world(a__txt=TEXT)
-    found = in_new_process(lib, embedder, clock).search("harbour").passages
+def test_a_cached_question_needs_no_provider(drift: Drift) -> None:
+    found = drift.process().search("harbour").passages
     assert found
 
     class Away(Served):
@@ -345,8 +298,7 @@ def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
         def may_have(self, profile: EmbeddingProfile) -> bool:
             return profile.provider == WORDS.provider
 
-    down = Away(limits=embedder.limits)
-    world = in_new_process(lib, down, clock)
+    world = drift.process(Away(limits=drift.embedder.limits))
 
     assert world.search("harbour").passages == found
     with pytest.raises(ProviderUnavailable):
