@@ -161,12 +161,9 @@ def test_ollama_keeps_models_in_a_volume_before_first_use() -> None:
 
 def test_what_must_last_lies_in_named_volumes() -> None:
     kept = {
-        "postgres": "/var/lib/postgresql",
-        "qdrant": "/qdrant/storage",
-        "ollama": "/root/.ollama",
-        "api": "/library",
-        "worker": "/library",
-    }
+        "postgres": "/var/lib/postgresql", "qdrant": "/qdrant/storage", "ollama": "/root/.ollama",
+        "api": "/library", "worker": "/library",
+    }  # fmt: skip
     for name, folder in kept.items():
         mounted = dict(one.split(":")[:2][::-1] for one in SERVICES[name]["volumes"])
         assert mounted[folder] in COMPOSE["volumes"]

@@ -240,15 +240,11 @@ def host(tmp_path: Path) -> Iterator[Host]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
     made.variables = {
-        "HOST": str(tmp_path),
-        "PORT": port,
-        "SYSTEMCTL": str(systemctl),
+        "HOST": str(tmp_path), "PORT": port, "SYSTEMCTL": str(systemctl),
         "PROGRAM": str(tmp_path / "opt" / "current" / "bin" / "truespan"),
-        "PROGRAMS": str(tmp_path / "opt"),
-        "LIBRARY": str(made.library),
-        "READY": f"http://127.0.0.1:{port}/ready",
-        "AS_OWNER": "",
-    }
+        "PROGRAMS": str(tmp_path / "opt"), "LIBRARY": str(made.library),
+        "READY": f"http://127.0.0.1:{port}/ready", "AS_OWNER": "",
+    }  # fmt: skip
     yield made
     subprocess.run(
         [systemctl, "stop"], env={**os.environ, **made.variables}, check=True, capture_output=True

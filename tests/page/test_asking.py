@@ -169,13 +169,10 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
         bundle["metadata"]["skipped"] = [{"code": "damaged_text", "count": 2}]
         bundle["metadata"]["near_misses"] = [
             {
-                "chunk_id": "x",
-                "score": 0.291,
-                "source": "far.txt",
-                "path": "notes/far.txt",
+                "chunk_id": "x", "score": 0.291, "source": "far.txt", "path": "notes/far.txt",
                 "chapter": "Elsewhere",
             }
-        ]
+        ]  # fmt: skip
         route.fulfill(response=reply, json=bundle)
 
     def decide(route: Route) -> None:

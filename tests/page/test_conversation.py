@@ -65,11 +65,9 @@ def model() -> Iterator[Model]:
 def answering(harbour: Served, model: Model) -> Iterator[Served]:
     """The library of the other tests, served with a chat model."""
     settings = {
-        "chat_provider": "openai",
-        "chat_model": model.server.model,
-        "chat_openai_base_url": model.server.base,
-        "chat_openai_keyless": "1",
-    }
+        "chat_provider": "openai", "chat_model": model.server.model,
+        "chat_openai_base_url": model.server.base, "chat_openai_keyless": "1",
+    }  # fmt: skip
     with served(harbour.library, **settings) as running:
         yield running
 

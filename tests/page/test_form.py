@@ -12,11 +12,9 @@ from tests.page.visit import Visit
 from truespan.extensions.server.http.pages import page_files
 
 PHONE: dict[str, Any] = {
-    "viewport": {"width": 360, "height": 740},
-    "is_mobile": True,
-    "has_touch": True,
+    "viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True,
     "device_scale_factor": 2,
-}
+}  # fmt: skip
 CONTRAST = """() => {
     const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
     const channels = (colour) => {

@@ -12,10 +12,8 @@ from tests.page.library import QUESTION, Served
 from tests.page.visit import Visit
 
 PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844},
-    "is_mobile": True,
-    "has_touch": True,
-}
+    "viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True,
+}  # fmt: skip
 VIEWS = ("library", "tune", "evaluate")
 
 

@@ -424,27 +424,20 @@ _FAMILIES: list[tuple[str, dict[str, Any], str]] = [
     (
         "raw dot products",
         {
-            "score_mode": "raw",
-            "distance": "dot",
-            "raw_dot_low": -0.2,
-            "raw_dot_high": 0.4,
-            "short_query_threshold_low": 0.45,
-            "short_query_threshold_high": 0.75,
+            "score_mode": "raw", "distance": "dot", "raw_dot_low": -0.2, "raw_dot_high": 0.4,
+            "short_query_threshold_low": 0.45, "short_query_threshold_high": 0.75,
         },
         RAW_DOT,
     ),
     (
         "raw cosines",
         {
-            "score_mode": "raw",
-            "raw_cosine_low": -0.1,
-            "raw_cosine_high": 0.6,
-            "short_query_threshold_low": 0.2,
-            "short_query_threshold_high": 0.65,
+            "score_mode": "raw", "raw_cosine_low": -0.1, "raw_cosine_high": 0.6,
+            "short_query_threshold_low": 0.2, "short_query_threshold_high": 0.65,
         },
         RAW_COSINE,
     ),
     ("dot products as similarities", {"distance": "dot"}, DOT_NORMALISED),
-]
+]  # fmt: skip
 
 ROWS = [row for name, settings, text in _FAMILIES for row in _rows(name, settings, text)]

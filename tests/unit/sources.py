@@ -22,22 +22,10 @@ def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
     """Return a chunk of a document's text as its holder sees it."""
     document = changes.pop("document", 1)
     fields: dict[str, Any] = {
-        "chunk_id": ChunkId(f"chunk-{document}-{start}"),
-        "document": document,
-        "source": "file.txt",
-        "title": "A Title",
-        "revision": 1,
-        "index": start,
-        "start": start,
-        "end": start + len(text),
-        "first_sid": 0,
-        "last_sid": 1,
-        "chapter": "One",
-        "section": "One",
-        "kind": ChunkKind.TEXT,
-        "text": text,
-        "text_hash": hash_text(text),
-        "tokens": len(text.split()),
-        "score": 0.7,
-    }
+        "chunk_id": ChunkId(f"chunk-{document}-{start}"), "document": document,
+        "source": "file.txt", "title": "A Title", "revision": 1, "index": start, "start": start,
+        "end": start + len(text), "first_sid": 0, "last_sid": 1, "chapter": "One", "section": "One",
+        "kind": ChunkKind.TEXT, "text": text, "text_hash": hash_text(text),
+        "tokens": len(text.split()), "score": 0.7,
+    }  # fmt: skip
     return Visible(**asdict(LABELS) | fields | changes)

@@ -99,12 +99,9 @@ def test_issuer_may_come_from_the_environment(tmp_path: Path) -> None:
 
 
 CLAIMS = {
-    "groups": ["legal", "hr", 7, "", None],
-    "email": "ana@example.org",
-    "realm_access": {"roles": ["staff"]},
-    "https://example.org/team": "blue",
-    "many": ["x"] * 501,
-}
+    "groups": ["legal", "hr", 7, "", None], "email": "ana@example.org",
+    "realm_access": {"roles": ["staff"]}, "https://example.org/team": "blue", "many": ["x"] * 501,
+}  # fmt: skip
 
 
 @each_row(

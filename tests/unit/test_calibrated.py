@@ -31,15 +31,10 @@ shares = st.floats(0.0, 1.0, allow_nan=False)
 
 def made(**changes: Any) -> Calibration:
     numbers: dict[str, Any] = {
-        "calibrated_floor": 0.5,
-        "threshold_low": 0.55,
-        "threshold_high": 0.65,
-        "short_query_threshold_low": 0.56,
-        "short_query_threshold_high": 0.66,
-        "min_similarity_for_hybrid": 0.6,
-        "unrelated_high": 0.45,
-        "measured_on": "nothing",
-    }
+        "calibrated_floor": 0.5, "threshold_low": 0.55, "threshold_high": 0.65,
+        "short_query_threshold_low": 0.56, "short_query_threshold_high": 0.66,
+        "min_similarity_for_hybrid": 0.6, "unrelated_high": 0.45, "measured_on": "nothing",
+    }  # fmt: skip
     return Calibration(**{**numbers, **changes})
 
 

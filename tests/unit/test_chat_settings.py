@@ -97,10 +97,8 @@ def test_chat_model_and_fallback_get_their_configured_requests(
         assert openai.questions[0]["max_tokens"] == 99
         assert openai.questions[0]["temperature"] == 0.25
         assert ollama.questions[0]["options"] == {
-            "num_predict": 99,
-            "temperature": 0.25,
-            "num_ctx": 1024,
-        }
+            "num_predict": 99, "temperature": 0.25, "num_ctx": 1024,
+        }  # fmt: skip
     assert chat.primary is not None
     assert chat.primary.name == "openai/tide-teller"
 

@@ -78,11 +78,9 @@ def test_cohort_vectors_are_embedded_once_and_kept(lib: LibraryFixture) -> None:
     third = "length(vectors) / 3"
     rotated = f"substr(vectors, {third} + 1) || substr(vectors, 1, {third})"
     for change in (
-        "vectors = zeroblob(length(vectors))",
-        f"vectors = CAST({rotated} AS BLOB)",
-        "vectors = x'00'",
-        "digest = 'd9'",
-    ):
+        "vectors = zeroblob(length(vectors))", f"vectors = CAST({rotated} AS BLOB)",
+        "vectors = x'00'", "digest = 'd9'",
+    ):  # fmt: skip
         lib.sql(f"UPDATE cohorts SET {change}")
         seen = len(embed.texts)
         assert CohortVectors(known).similarities(vector, scope, lib.store, embed) == first

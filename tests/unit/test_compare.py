@@ -46,10 +46,8 @@ def test_each_query_is_set_against_itself() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 3}, {"a": 1, "b": 0, "c": 1})
 
     assert {change.id: change.difference for change in comparison.changes} == {
-        "a": 0.0,
-        "b": -1.0,
-        "c": pytest.approx(1 - 1 / math.log2(4)),
-    }
+        "a": 0.0, "b": -1.0, "c": pytest.approx(1 - 1 / math.log2(4)),
+    }  # fmt: skip
     assert (comparison.better, comparison.worse, comparison.same) == (1, 1, 1)
 
 

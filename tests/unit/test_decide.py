@@ -236,15 +236,10 @@ def test_each_chunk_that_is_left_out_has_a_reason() -> None:
     )  # fmt: skip
 
     assert {one.candidate.chunk_id: one.verdict.value for one in decision.retrieved} == {
-        "figure": "excluded_kind",
-        "too large": "over_budget",
-        "first": "returned",
-        "within first": "duplicate_passage",
-        "no room": "over_budget",
-        "second": "returned",
-        "no place": "over_budget",
-        "too far": "below_floor",
-    }
+        "figure": "excluded_kind", "too large": "over_budget", "first": "returned",
+        "within first": "duplicate_passage", "no room": "over_budget", "second": "returned",
+        "no place": "over_budget", "too far": "below_floor",
+    }  # fmt: skip
     assert decision.context_characters == 450
 
 
@@ -284,24 +279,14 @@ def test_the_explanation_has_every_member() -> None:
 
     assert [gate.pop("held") for gate in explained.pop("gates")] == [True] * 3
     assert explained == {
-        "mode": "hybrid",
-        "reason": "gates_held",
-        "refusal": None,
-        "used_llm": "primary",
-        "sources_used": "partial",
-        "thresholds": {"low": 0.28, "high": 0.58},
-        "short_query_active": True,
-        "score_mode": "normalized",
-        "distance": "cosine",
-        "max_similarity": 0.52,
-        "max_score": 0.52,
+        "mode": "hybrid", "reason": "gates_held", "refusal": None, "used_llm": "primary",
+        "sources_used": "partial", "thresholds": {"low": 0.28, "high": 0.58},
+        "short_query_active": True, "score_mode": "normalized", "distance": "cosine",
+        "max_similarity": 0.52, "max_score": 0.52,
         "counts": {"retrieved": 2, "chosen": 1, "used": 1, "context_characters": 200},
-        "left_out": {"excluded_kind": 1},
-        "models": {"primary": "answered", "fallback": "absent"},
-        "reading": False,
-        "retrieval_target": "main",
-        "effective_query": "hmac:1f",
-    }
+        "left_out": {"excluded_kind": 1}, "models": {"primary": "answered", "fallback": "absent"},
+        "reading": False, "retrieval_target": "main", "effective_query": "hmac:1f",
+    }  # fmt: skip
 
 
 def test_an_explanation_of_nothing_has_the_same_members() -> None:

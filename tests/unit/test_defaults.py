@@ -59,11 +59,8 @@ def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path
     assert library.world("four", create=True).defaults is Defaults.CONTRACT
     listed = {world.name: world.defaults.value for world in library.worlds()}
     assert listed == {
-        "one": "recommended",
-        "two": "contract",
-        "three": "recommended",
-        "four": "contract",
-    }
+        "one": "recommended", "two": "contract", "three": "recommended", "four": "contract",
+    }  # fmt: skip
     for wrong in ("best", "", 1, True):
         with pytest.raises(InvalidArgument, match="recommended, contract"):
             library.create_world("five", defaults=wrong)  # type: ignore[arg-type]

@@ -102,19 +102,12 @@ class Leaky(MemoryIndex):
 
 
 LEAKS = {
-    "search": "points of another",
-    "generations": "generation finds",
-    "documents": "filter on documents",
-    "empty": "filter on documents",
-    "chapters": "filter on chapters",
-    "position": "past the position",
-    "scan": "points of another",
-    "read": "points of another",
-    "count": "points of another",
-    "delete": "deletes points",
-    "delete_stale": "deletes points",
-    "blind": "its own points",
-}
+    "search": "points of another", "generations": "generation finds",
+    "documents": "filter on documents", "empty": "filter on documents",
+    "chapters": "filter on chapters", "position": "past the position", "scan": "points of another",
+    "read": "points of another", "count": "points of another", "delete": "deletes points",
+    "delete_stale": "deletes points", "blind": "its own points",
+}  # fmt: skip
 
 
 def tried(lib: LibraryFixture) -> list[Check]:

@@ -67,12 +67,9 @@ def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPat
 
 def test_truncated_or_oversized_message_is_an_error():
     for sent, error in (
-        (b"\0\0", EOFError),
-        (b"\0\0\0\5abc", EOFError),
-        (b"\xff\xff\xff\xff", OSError),
-        (b"\x7f\0\0\0abc", OSError),
-        (b"\0\0\0\1ab", OSError),
-    ):
+        (b"\0\0", EOFError), (b"\0\0\0\5abc", EOFError), (b"\xff\xff\xff\xff", OSError),
+        (b"\x7f\0\0\0abc", OSError), (b"\0\0\0\1ab", OSError),
+    ):  # fmt: skip
         client, process = Pipe()
         with client, process:
             os.write(client.fileno(), sent)

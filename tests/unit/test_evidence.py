@@ -233,12 +233,9 @@ def test_explanation_has_the_numbers_of_the_best_passage() -> None:
     assert explained["thresholds"] == {"low": 0.48, "high": 0.48}
     assert explained["max_score"] == pytest.approx(0.42)
     assert explained["evidence"] == {
-        "score": explained["max_score"],
-        "similarity": 0.6,
-        "coverage": 0.25,
-        "window": 0.1,
+        "score": explained["max_score"], "similarity": 0.6, "coverage": 0.25, "window": 0.1,
         "background": 0.5,
-    }
+    }  # fmt: skip
     assert explained["missing_words"] == ["insulin"]
     assert explained["score_mode"] == "evidence"
     assert decided().to_json()["reason"] == "nothing_found"

@@ -13,13 +13,10 @@ from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
 
 NUMBERS = {
-    "more than a float": 10**400,
-    "less than a float": -(10**400),
-    "more than Python prints": 10 ** (sys.get_int_max_str_digits() + 1),
-    "more than 64 bits": 2**63,
-    "infinity": float("inf"),
-    "not a number": float("nan"),
-}
+    "more than a float": 10**400, "less than a float": -(10**400),
+    "more than Python prints": 10 ** (sys.get_int_max_str_digits() + 1), "more than 64 bits": 2**63,
+    "infinity": float("inf"), "not a number": float("nan"),
+}  # fmt: skip
 
 Call = Callable[[LibraryFixture, str, Any], object]
 CALLS: dict[str, Call] = {

@@ -251,16 +251,12 @@ def test_images_are_read_by_world_document_token_and_name(assets: AssetFolder) -
     assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
     assert assets.read(HERE, "doc", "one", "img_002.gif") == b"second"
     for wrong in (
-        (THERE, "doc", "one", "img_001.png"),
-        (HERE, "docs", "one", "img_001.png"),
-        (HERE, "doc", "two", "img_001.png"),
-        (HERE, "doc", "one", "img_003.png"),
-        (HERE, "doc", "one", ".world"),
-        (HERE, "..", "one", "img_001.png"),
-        (HERE, "a/../doc", "one", "img_001.png"),
-        (HERE, "doc", "one", "../doc/img_001.png"),
+        (THERE, "doc", "one", "img_001.png"), (HERE, "docs", "one", "img_001.png"),
+        (HERE, "doc", "two", "img_001.png"), (HERE, "doc", "one", "img_003.png"),
+        (HERE, "doc", "one", ".world"), (HERE, "..", "one", "img_001.png"),
+        (HERE, "a/../doc", "one", "img_001.png"), (HERE, "doc", "one", "../doc/img_001.png"),
         (HERE, "doc\0", "one", "img_001.png"),
-    ):
+    ):  # fmt: skip
         assert assets.read(*wrong) is None
 
 

@@ -56,11 +56,9 @@ def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> N
     assert job.counts.tokens >= job.counts.chunks
     states = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert states == {
-        "0.txt": DocumentState.EMBEDDED,
-        "1.txt": DocumentState.EMBEDDED,
-        "2.txt": DocumentState.EMBEDDED,
-        "empty.txt": DocumentState.FAILED,
-    }
+        "0.txt": DocumentState.EMBEDDED, "1.txt": DocumentState.EMBEDDED,
+        "2.txt": DocumentState.EMBEDDED, "empty.txt": DocumentState.FAILED,
+    }  # fmt: skip
     [failed] = [one for one in world.jobs.documents(job.id) if one.code]
     assert failed.code == "source_empty"
     assert any("source_empty" in line.line for line in world.jobs.lines(job.id))

@@ -53,16 +53,12 @@ def test_headers_are_shown_and_stated() -> None:
     assert (message.name, message.declared["metadata"]) == (
         "",
         {
-            "from": "ida@quay.example",
-            "from_name": "Ida Quïll",
-            "to": ["bo@quay.example", "cy@quay.example"],
-            "cc": "di@quay.example",
-            "date": "2026-11-16T09:30:00+01:00",
-            "subject": "The lâmp…",
-            "message_id": "lamp.7@quay.example",
-            "in_reply_to": "lamp.6@quay.example",
+            "from": "ida@quay.example", "from_name": "Ida Quïll",
+            "to": ["bo@quay.example", "cy@quay.example"], "cc": "di@quay.example",
+            "date": "2026-11-16T09:30:00+01:00", "subject": "The lâmp…",
+            "message_id": "lamp.7@quay.example", "in_reply_to": "lamp.6@quay.example",
         },
-    )
+    )  # fmt: skip
 
 
 TEXT = b"Content-Type: text/plain; charset="

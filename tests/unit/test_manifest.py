@@ -38,18 +38,11 @@ def fault(line: str | bytes | dict[str, Any]) -> str:
 @proves("manifest.lines")
 def test_line_with_all_fields_is_parsed() -> None:
     entry = {
-        "path": "books/ferry.epub",
-        "doc_id": "glass-ferry",
-        "profile": "sentences",
-        "kind": "book",
-        "tags": ["mystery", "boats", "mystery"],
-        "lang": "en",
-        "priority": 10,
-        "metadata": {"shelf": 3, "by": {"name": "A. Ü."}},
-        "version": "2.0",
-        "source_url": "https://example.org/ferry?x=1#top",
-        "title": "The Glass Ferry",
-    }
+        "path": "books/ferry.epub", "doc_id": "glass-ferry", "profile": "sentences", "kind": "book",
+        "tags": ["mystery", "boats", "mystery"], "lang": "en", "priority": 10,
+        "metadata": {"shelf": 3, "by": {"name": "A. Ü."}}, "version": "2.0",
+        "source_url": "https://example.org/ferry?x=1#top", "title": "The Glass Ferry",
+    }  # fmt: skip
 
     assert parse(entry) == (
         Entry(

@@ -55,18 +55,13 @@ def test_each_line_becomes_a_document_as_the_line_declares_it(lib: LibraryFixtur
     path = manifest(
         lib,
         {
-            "path": "a.txt",
-            "doc_id": "harbour",
-            "title": "The Harbour",
-            "tags": ["sea", "night"],
-            "lang": "de",
-            "version": "2.0",
-            "metadata": {"shelf": 3},
+            "path": "a.txt", "doc_id": "harbour", "title": "The Harbour", "tags": ["sea", "night"],
+            "lang": "de", "version": "2.0", "metadata": {"shelf": 3},
             "source_url": "https://example.org/harbour",
         },
         {"path": "b.*", "profile": "sentences", "kind": "book"},
         "gone/*.txt",
-    )
+    )  # fmt: skip
 
     report = world.ingest(manifest=path)
 
@@ -226,11 +221,9 @@ def test_dry_run_plans_and_writes_nothing(lib: LibraryFixture) -> None:
     plan = world.documents.plan(manifest=path, prune=True)
 
     assert {row.name: row.outcome for row in plan.rows} == {
-        "a.txt": DocumentOutcome.UNCHANGED,
-        "b.txt": DocumentOutcome.CHANGED,
-        "new.txt": DocumentOutcome.NEW,
-        "empty.txt": DocumentOutcome.FAILED,
-    }
+        "a.txt": DocumentOutcome.UNCHANGED, "b.txt": DocumentOutcome.CHANGED,
+        "new.txt": DocumentOutcome.NEW, "empty.txt": DocumentOutcome.FAILED,
+    }  # fmt: skip
     assert [document.name for document in plan.removed] == ["c.txt"]
     assert plan.unmatched == ("line 5: gone.txt",)
     assert lib.embedder.calls == asked

@@ -27,19 +27,12 @@ def zip_of(files: Mapping[str, bytes | str]) -> bytes:
 def test_archive_members_are_listed_or_counted() -> None:
     data = zip_of(
         {
-            "a.md": "# A",
-            "deep/folder/b.txt": "B",
-            "deep\\c.txt": "C",
-            "./d.txt": "D",
-            "cafe\u0301.txt": "E",
-            "empty/": "",
-            "photo.jpg": "\xff",
-            "inner.zip": zip_of({"a.md": "nested"}),
-            ".hidden.md": "",
-            "deep/.git/x.md": "",
+            "a.md": "# A", "deep/folder/b.txt": "B", "deep\\c.txt": "C", "./d.txt": "D",
+            "cafe\u0301.txt": "E", "empty/": "", "photo.jpg": "\xff",
+            "inner.zip": zip_of({"a.md": "nested"}), ".hidden.md": "", "deep/.git/x.md": "",
             "__MACOSX/deep/._b.txt": "",
         }
-    )
+    )  # fmt: skip
     found = list_members("x.zip", data, ANY)
 
     assert [member.name for member in found.members] == [
@@ -54,13 +47,8 @@ def test_unusable_members_are_refused_by_name_others_are_read() -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in (
-            "../good.md",
-            "../up.md",
-            "/etc/root.md",
-            "C:/drive.md",
-            "a//b.md",
-            "bell\a.md",
-        ):
+            "../good.md", "../up.md", "/etc/root.md", "C:/drive.md", "a//b.md", "bell\a.md",
+        ):  # fmt: skip
             archive.writestr(name, "x")
         archive.writestr("twice.md", "first")
         with pytest.warns(UserWarning, match="Duplicate"):
@@ -72,16 +60,12 @@ def test_unusable_members_are_refused_by_name_others_are_read() -> None:
 
     refused = {member.name: member.refusal.code for member in found if member.refusal}
     assert refused == {
-        "good.md (unsafe path)": "source_unsafe",
-        "up.md (unsafe path)": "source_unsafe",
-        "etc/root.md (unsafe path)": "source_unsafe",
-        "C:/drive.md (unsafe path)": "source_unsafe",
-        "a/b.md (unsafe path)": "source_unsafe",
-        "bell?.md (unsafe path)": "source_unsafe",
-        "twice.md (2)": "source_unsafe",
-        "bomb.md": "source_unsafe",
+        "good.md (unsafe path)": "source_unsafe", "up.md (unsafe path)": "source_unsafe",
+        "etc/root.md (unsafe path)": "source_unsafe", "C:/drive.md (unsafe path)": "source_unsafe",
+        "a/b.md (unsafe path)": "source_unsafe", "bell?.md (unsafe path)": "source_unsafe",
+        "twice.md (2)": "source_unsafe", "bomb.md": "source_unsafe",
         "other.md": "source_unsupported",
-    }
+    }  # fmt: skip
     assert {member.name: member.data for member in found if not member.refusal} == {
         "twice.md": b"second",
         "good.md": b"good",
@@ -121,12 +105,10 @@ def test_ambiguous_archives_are_refused() -> None:
     second = shared.rindex(b"PK\x01\x02")
     struct.pack_into("<I", shared, second + 42, 0)
     for data, error in (
-        (good[:-30], "source_broken"),
-        (b"PK\x03\x04 no archive", "source_broken"),
-        (b"text", "source_broken"),
-        (bytes(shared), "source_unsafe"),
+        (good[:-30], "source_broken"), (b"PK\x03\x04 no archive", "source_broken"),
+        (b"text", "source_broken"), (bytes(shared), "source_unsafe"),
         (zip_of({f"{number}.md": "" for number in range(10_001)}), "source_too_large"),
-    ):
+    ):  # fmt: skip
         with raises_code(error):
             list_members("x.zip", data, ANY)
         with raises_code(error):

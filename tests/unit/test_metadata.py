@@ -38,18 +38,14 @@ def test_equal_metadata_are_equal_texts() -> None:
 def test_dates_of_python_and_toml_become_text() -> None:
     stored = check_metadata(
         {
-            "day": date(2026, 11, 16),
-            "at": datetime(2026, 11, 16, 9, 30, tzinfo=UTC),
-            "clock": time(9, 30),
-            "list": [date(2026, 1, 2)],
+            "day": date(2026, 11, 16), "at": datetime(2026, 11, 16, 9, 30, tzinfo=UTC),
+            "clock": time(9, 30), "list": [date(2026, 1, 2)],
         }
-    )
+    )  # fmt: skip
     assert json.loads(stored) == {
-        "at": "2026-11-16T09:30:00+00:00",
-        "clock": "09:30:00",
-        "day": "2026-11-16",
+        "at": "2026-11-16T09:30:00+00:00", "clock": "09:30:00", "day": "2026-11-16",
         "list": ["2026-01-02"],
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -109,11 +105,9 @@ def test_values_have_the_kind_that_their_form_says() -> None:
 
 def test_equal_values_are_the_same_whatever_their_spelling() -> None:
     for first, second in (
-        (1, 1.0),
-        (COMPOSED, ACCENTED),
-        ("2024-05-01T10:00", "2024-05-01T10:00:00.000Z"),
+        (1, 1.0), (COMPOSED, ACCENTED), ("2024-05-01T10:00", "2024-05-01T10:00:00.000Z"),
         ("2024-05-01T10:00Z", "2024-05-01T12:00+02:00"),
-    ):
+    ):  # fmt: skip
         assert type_value(first) == type_value(second)
     for first, second in ((1, True), (0, False), ("1", 1), ("a", "A"), ("true", True)):
         assert type_value(first) != type_value(second)
@@ -136,17 +130,10 @@ def test_values_are_shown_as_they_are_written() -> None:
 
 
 DOCUMENT = {
-    "team": "a",
-    "year": 2021,
-    "open": True,
-    "due": "2024-05-01",
-    "seen": "2024-05-01T10:00:00Z",
-    "topics": ["lamps", "oil"],
-    "scores": [1, 10],
-    "nested": {"team": "b"},
-    "nothing": None,
+    "team": "a", "year": 2021, "open": True, "due": "2024-05-01", "seen": "2024-05-01T10:00:00Z",
+    "topics": ["lamps", "oil"], "scores": [1, 10], "nested": {"team": "b"}, "nothing": None,
     COMPOSED: ACCENTED,
-}
+}  # fmt: skip
 
 
 def test_conditions_match_documents() -> None:
@@ -206,12 +193,9 @@ def test_conditions_match_documents() -> None:
 
 def test_conditions_are_written_as_they_are_read() -> None:
     wanted = {
-        "status": {"any_of": ["open", "new"]},
-        "year": {"gte": 2020, "lt": 2024},
-        "owner": {"exists": False},
-        "team": "a",
-        "topic": {"exists": True},
-    }
+        "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020, "lt": 2024},
+        "owner": {"exists": False}, "team": "a", "topic": {"exists": True},
+    }  # fmt: skip
     conditions = read_conditions(wanted)
     assert [condition.key for condition in conditions] == sorted(wanted)
     written = {condition.key: condition.to_json() for condition in conditions}
@@ -222,24 +206,20 @@ def test_conditions_are_written_as_they_are_read() -> None:
 def test_invalid_conditions_are_explained() -> None:
     day = {"gte": 2020, "lt": "2024-01-01"}
     for wanted, reason in (
-        (["team"], "must be an object"),
-        ({"": 1}, "a key that is blank"),
+        (["team"], "must be an object"), ({"": 1}, "a key that is blank"),
         ({"a": None}, "a value that cannot be compared"),
-        ({"a": []}, "a value that cannot be compared"),
-        ({"a": {}}, "no operator"),
+        ({"a": []}, "a value that cannot be compared"), ({"a": {}}, "no operator"),
         ({"a": {"near": 1}}, "the unknown operator 'near'"),
         ({"a": {"exists": 1}}, "exists that is not true or false"),
         ({"a": {"exists": False, "gt": 1}}, "no value matches both"),
         ({"a": {"any_of": "x"}}, "any_of that is not a list"),
         ({"a": {"any_of": [{}]}}, "cannot be compared"),
         ({"a": {"any_of": [1] * (MAX_VALUES + 1)}}, "more than 1000 values"),
-        ({"a": {"gt": True}}, "have no order"),
-        ({"a": day}, "not mixed"),
-        ({"a": {"gt": float("nan")}}, "not a JSON number"),
-        ({"a": "\ud800"}, "half a character"),
+        ({"a": {"gt": True}}, "have no order"), ({"a": day}, "not mixed"),
+        ({"a": {"gt": float("nan")}}, "not a JSON number"), ({"a": "\ud800"}, "half a character"),
         ({COMPOSED: 1, ACCENTED: 2}, "twice"),
         ({str(key): 1 for key in range(MAX_CONDITIONS + 1)}, "more than 20 keys"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(FieldError) as refused:
             read_conditions(wanted)
         assert reason in str(refused.value), wanted
@@ -247,26 +227,12 @@ def test_invalid_conditions_are_explained() -> None:
 
 def test_a_command_line_value_is_a_boolean_a_number_or_text() -> None:
     for text, value in (
-        ("true", True),
-        ("false", False),
-        ("True", "True"),
-        ("5", 5),
-        (" -5 ", -5),
-        ("2.50", 2.5),
-        ("1e3", 1000.0),
-        ("007", "007"),
-        ("1_000", "1_000"),
-        ("nan", "nan"),
-        ("9223372036854775808", "9223372036854775808"),
-        ("2024-05-01", "2024-05-01"),
-        ('"5"', "5"),
-        ('""', ""),
-        ('"', '"'),
-        (r'"a\"b"', 'a"b'),
-        (r'"C:\quit"', r"C:\quit"),
-        ('"a" or "b"', 'a" or "b'),
-        ("a=b", "a=b"),
-    ):
+        ("true", True), ("false", False), ("True", "True"), ("5", 5), (" -5 ", -5), ("2.50", 2.5),
+        ("1e3", 1000.0), ("007", "007"), ("1_000", "1_000"), ("nan", "nan"),
+        ("9223372036854775808", "9223372036854775808"), ("2024-05-01", "2024-05-01"), ('"5"', "5"),
+        ('""', ""), ('"', '"'), (r'"a\"b"', 'a"b'), (r'"C:\quit"', r"C:\quit"),
+        ('"a" or "b"', 'a" or "b'), ("a=b", "a=b"),
+    ):  # fmt: skip
         found = parse_value(text)
         assert (type(found), found) == (type(value), value), text
 
@@ -274,12 +240,8 @@ def test_a_command_line_value_is_a_boolean_a_number_or_text() -> None:
 def test_assignments_make_metadata() -> None:
     texts = ["team=a", "year=2021", 'code="007"', "topic=oil", "topic = lamps", "sum=1=1"]
     assert parse_assignments(texts) == {
-        "team": "a",
-        "year": 2021,
-        "code": "007",
-        "topic": ["oil", "lamps"],
-        "sum": "1=1",
-    }
+        "team": "a", "year": 2021, "code": "007", "topic": ["oil", "lamps"], "sum": "1=1",
+    }  # fmt: skip
     for text, reason in (("team", "is not key=value"), ("=a", "key=value"), ("a=", "no value")):
         with pytest.raises(FieldError, match=reason):
             parse_assignments([text])
@@ -292,23 +254,16 @@ def test_comparisons_make_conditions() -> None:
     ]
     found = parse_comparisons(texts)
     assert found == {
-        "team": {"any_of": ["a"]},
-        "year": {"gte": 2020, "lt": 2024},
-        "status": {"any_of": ["open", "new"]},
-        "owner": {"exists": True},
-        "draft": {"exists": False},
-        "at": {"gt": "2024-05-01"},
-    }
+        "team": {"any_of": ["a"]}, "year": {"gte": 2020, "lt": 2024},
+        "status": {"any_of": ["open", "new"]}, "owner": {"exists": True},
+        "draft": {"exists": False}, "at": {"gt": "2024-05-01"},
+    }  # fmt: skip
     assert len(read_conditions(found)) == len(found)
     assert Condition.from_json("team", "a") == read_conditions(found)[-2]
     for text, reason in (
-        ("", "is not key=value"),
-        ("!", "is not key=value"),
-        ("=a", "is not key=value"),
-        ("!a=b", "is not key=value"),
-        ("a!=b", "is not key=value"),
-        ("a>", "has no value"),
-    ):
+        ("", "is not key=value"), ("!", "is not key=value"), ("=a", "is not key=value"),
+        ("!a=b", "is not key=value"), ("a!=b", "is not key=value"), ("a>", "has no value"),
+    ):  # fmt: skip
         with pytest.raises(FieldError) as refused:
             parse_comparisons([text])
         assert reason in str(refused.value), text

@@ -53,12 +53,10 @@ def slowly(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> dic
             remaining.remove(best)
             reachable += best / discount
     return {
-        "hit": 1.0 if found else 0.0,
-        "reciprocal_rank": first,
-        "recall": found / sum(grade > 0 for grade in grades.values()),
-        "precision": found / top_k,
+        "hit": 1.0 if found else 0.0, "reciprocal_rank": first,
+        "recall": found / sum(grade > 0 for grade in grades.values()), "precision": found / top_k,
         "ndcg": gained / reachable,
-    }
+    }  # fmt: skip
 
 
 def test_figures_equal_a_calculation_place_by_place() -> None:

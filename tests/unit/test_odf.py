@@ -105,12 +105,10 @@ def test_places_are_decided_by_nothing_that_follows() -> None:
 def test_styles_tell_quotations_code_and_captions() -> None:
     derived = '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="{}"/>'
     for name, kind in (
-        ("Quotations", BlockKind.QUOTE),
-        ("Preformatted_20_Text", BlockKind.CODE),
-        ("Illustration", BlockKind.CAPTION),
-        ("Caption", BlockKind.CAPTION),
+        ("Quotations", BlockKind.QUOTE), ("Preformatted_20_Text", BlockKind.CODE),
+        ("Illustration", BlockKind.CAPTION), ("Caption", BlockKind.CAPTION),
         ("P1", BlockKind.PARAGRAPH),
-    ):
+    ):  # fmt: skip
         for style in (name, "P1"):
             [block] = loaded(p("x", style), automatic=derived.format(name)).blocks
             assert block.kind is kind, (name, style)

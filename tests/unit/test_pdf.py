@@ -395,14 +395,11 @@ def test_properties_are_read():
     found = loaded(
         Page(column(FULL)),
         properties={
-            "Title": "Die Fähre",
-            "Author": "Jane Doe; John Roe",
-            "Subject": "A loss",
-            "Keywords": "ferry, lamp; loss",
-            "CreationDate": "D:20240229131500+01'30'",
+            "Title": "Die Fähre", "Author": "Jane Doe; John Roe", "Subject": "A loss",
+            "Keywords": "ferry, lamp; loss", "CreationDate": "D:20240229131500+01'30'",
         },
         language="de-AT",
-    )
+    )  # fmt: skip
 
     assert found.title == found.properties.title == "Die Fähre"
     assert found.properties.authors == ("Jane Doe", "John Roe")

@@ -82,14 +82,12 @@ def test_a_passage_is_on_its_slide() -> None:
 def test_presentation_title_is_on_first_slide_or_in_properties() -> None:
     core = '<c xmlns:d="x"><d:title>{}</d:title><d:creator>Ida; Bo</d:creator></c>'
     for slides, stated, expected in (
-        ([title("Shown", "ctrTitle")], "Stated", "Shown"),
-        ([title("Shown")], "Stated", "Stated"),
+        ([title("Shown", "ctrTitle")], "Stated", "Shown"), ([title("Shown")], "Stated", "Stated"),
         ([title("Shown")], "PowerPoint Presentation", "Shown"),
-        ([title("Shown")], "Slide 1", "Shown"),
-        ([shape("Text")], "slide 1", None),
+        ([title("Shown")], "Slide 1", "Shown"), ([shape("Text")], "slide 1", None),
         ([shape("Text"), title("Later", "ctrTitle")], "Stated", "Stated"),
         ([shape("Text")], "", None),
-    ):
+    ):  # fmt: skip
         found = loaded(*slides, core=core.format(stated))
         assert found.title == expected, slides
         assert found.properties.authors == ("Ida", "Bo")
@@ -197,31 +195,22 @@ def test_bullets_are_inherited_from_the_layout_and_the_master() -> None:
     master = f"<p:txStyles><p:bodyStyle><a:lvl1pPr>{BULLET}</a:lvl1pPr></p:bodyStyle></p:txStyles>"
     layout = shape(style(NONE) + line("prompt"), kind="subTitle", index=1)
     for given, text in (
-        (shape("x", kind="body", index=7), "- x"),
-        (shape("x", index=7), "- x"),
+        (shape("x", kind="body", index=7), "- x"), (shape("x", index=7), "- x"),
         (shape("x", kind="subTitle", index=1), "x"),
-        (shape(style(NUMBER) + line("x"), index=1), "1. x"),
-        (shape(line("x", NONE), index=7), "x"),
+        (shape(style(NUMBER) + line("x"), index=1), "1. x"), (shape(line("x", NONE), index=7), "x"),
         (shape("x"), "x"),
-    ):
+    ):  # fmt: skip
         assert texts(given, layout=layout, master=master) == [text], given
 
 
 def test_schemes_of_numbers_are_written_as_powerpoint_does() -> None:
     for scheme, count, marker in (
-        ("arabicParenBoth", 2, "(2)"),
-        ("alphaUcPeriod", 2, "B."),
-        ("romanLcParenR", 4, "iv)"),
-        ("romanUcPeriod", 9, "IX."),
-        ("arabicPlain", 3, "3"),
-        ("circleNumDbPlain", 3, "③"),
-        ("circleNumWdBlackPlain", 3, "③"),
-        ("ea1ChsPeriod", 11, "十一."),
-        ("ea1JpnKorPlain", 20, "二十"),
-        ("arabicDbPeriod", 1, "１."),
-        ("thaiNumParenR", 1, "๑)"),
+        ("arabicParenBoth", 2, "(2)"), ("alphaUcPeriod", 2, "B."), ("romanLcParenR", 4, "iv)"),
+        ("romanUcPeriod", 9, "IX."), ("arabicPlain", 3, "3"), ("circleNumDbPlain", 3, "③"),
+        ("circleNumWdBlackPlain", 3, "③"), ("ea1ChsPeriod", 11, "十一."),
+        ("ea1JpnKorPlain", 20, "二十"), ("arabicDbPeriod", 1, "１."), ("thaiNumParenR", 1, "๑)"),
         ("unknown", 5, "5."),
-    ):
+    ):  # fmt: skip
         assert format_scheme(count, scheme) == marker, scheme
 
 

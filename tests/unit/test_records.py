@@ -28,18 +28,13 @@ ROWS = "name | note\nAnn | a, b\nBob | two lines"
 def test_tables_are_read_whatever_their_dialect_and_encoding() -> None:
     plain = 'name,note\nAnn,"a, b"\nBob,"two\nlines"\n'
     for data in (
-        plain.encode(),
-        b"\xef\xbb\xbf" + plain.encode(),
-        plain.encode("utf-16"),
-        plain.encode("utf-16-le"),
-        plain.encode("utf-16-be"),
-        plain.replace("\n", "\r\n").encode(),
-        plain.replace("\n", "\r").encode(),
-        b'name;note\nAnn;a, b\nBob;"two\nlines"',
+        plain.encode(), b"\xef\xbb\xbf" + plain.encode(), plain.encode("utf-16"),
+        plain.encode("utf-16-le"), plain.encode("utf-16-be"), plain.replace("\n", "\r\n").encode(),
+        plain.replace("\n", "\r").encode(), b'name;note\nAnn;a, b\nBob;"two\nlines"',
         b'name\tnote\nAnn\ta, b\nBob\t"two\nlines"\n\n',
         b'"name"|"note"\n"Ann"|"a, b"\n"Bob"|"two\nlines"\n',
         b'name , note\nAnn , "a, b"\nBob , "two\nlines"',
-    ):
+    ):  # fmt: skip
         found = block("x.csv", data)
         assert (found.text, found.header_rows) == (ROWS, 1), data
         assert [page.page for page in found.pages] == [1, 2, 3], data
@@ -64,17 +59,11 @@ def test_csv_unclosed_quote_loses_no_row() -> None:
 
 def test_the_first_row_is_a_header_unless_it_has_values() -> None:
     for data, expected in (
-        ("name,city\nAnn,Oslo", 1),
-        (",a,b\n0,x,y", 1),
-        ("country,2019,2020\nNorway,5.3,5.4", 1),
-        ("Norway,5.3\nSweden,4.1", 0),
-        ("2019,2020\n1,2", 0),
-        ("a@b.example,x\nc@d.example,y", 0),
-        ("2026-05-01,x\n2026-05-02,y", 0),
-        ("https://a.example,x\nhttps://b.example,y", 0),
-        ("red,x\nred,y", 0),
-        ("only,one", 0),
-    ):
+        ("name,city\nAnn,Oslo", 1), (",a,b\n0,x,y", 1), ("country,2019,2020\nNorway,5.3,5.4", 1),
+        ("Norway,5.3\nSweden,4.1", 0), ("2019,2020\n1,2", 0), ("a@b.example,x\nc@d.example,y", 0),
+        ("2026-05-01,x\n2026-05-02,y", 0), ("https://a.example,x\nhttps://b.example,y", 0),
+        ("red,x\nred,y", 0), ("only,one", 0),
+    ):  # fmt: skip
         assert block("x.csv", data).header_rows == expected, data
 
 
@@ -167,14 +156,10 @@ T-4,,,,,,,,,
 T-1,Again,Text,,,,,,,
 """
 FIELDS = {
-    "text": "body",
-    "title": "subject",
-    "source_url": "link",
-    "metadata": ["author", "created", "open", "votes"],
-    "id": "ticket",
-    "tags": "labels",
+    "text": "body", "title": "subject", "source_url": "link",
+    "metadata": ["author", "created", "open", "votes"], "id": "ticket", "tags": "labels",
     "language": "lang",
-}
+}  # fmt: skip
 
 
 def options(fields: dict[str, Any]) -> DocumentOptions:
@@ -195,12 +180,10 @@ def test_each_row_of_a_table_becomes_a_document() -> None:
     assert (lamp.name, lamp.ending, lamp.line) == ("T-1", ".txt", 2)
     assert lamp.data == b"Lamp\n\nThe lamp is out."
     assert lamp.declared == {
-        "title": "Lamp",
-        "source_url": "https://desk.example/1",
-        "language": "en",
+        "title": "Lamp", "source_url": "https://desk.example/1", "language": "en",
         "tags": ["dark", "harbour"],
         "metadata": {"author": "Ann", "created": "2026-05-01", "open": True, "votes": 3},
-    }
+    }  # fmt: skip
     assert (ferry.name, ferry.ending) == ("T%2F2", ".html")
     assert [each.text for each in load(f"{ferry.name}{ferry.ending}", ferry.data).blocks] == [
         "Ferry",
@@ -225,12 +208,10 @@ def test_each_object_of_a_json_file_becomes_a_document() -> None:
     }
     lines = "\n".join(map(json.dumps, [*records]))
     for name, data in (
-        ("x.jsonl", lines),
-        ("x.json", lines),
-        ("x.json", json.dumps(records)),
+        ("x.jsonl", lines), ("x.json", lines), ("x.json", json.dumps(records)),
         ("x.json", json.dumps({"total": 2, "pages": [{"n": 1}], "items": records})),
         ("x.json", json.dumps({"pages": [{}, {}, {}], "items": records})),
-    ):
+    ):  # fmt: skip
         chosen = {"records": "items"} if '"pages": [{},' in data else {}
         lamp, ferry = members(name, data, mapped | chosen)
         assert (lamp.name, lamp.data, lamp.declared) == (

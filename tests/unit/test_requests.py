@@ -108,22 +108,10 @@ def test_retrieval_request_gets_the_defaults_of_its_world() -> None:
 
     assert recommended == request
     assert arguments_of(contract) == {
-        "query": "q",
-        "selected_text": None,
-        "top_k": 5,
-        "chapter": None,
-        "section": None,
-        "language": "en",
-        "version": "1.0",
-        "documents": None,
-        "tags": (),
-        "kinds": (),
-        "source": None,
-        "metadata": (),
-        "mode": None,
-        "rerank": None,
-        "passages": PassageOptions(),
-    }
+        "query": "q", "selected_text": None, "top_k": 5, "chapter": None, "section": None,
+        "language": "en", "version": "1.0", "documents": None, "tags": (), "kinds": (),
+        "source": None, "metadata": (), "mode": None, "rerank": None, "passages": PassageOptions(),
+    }  # fmt: skip
 
 
 def test_an_unknown_filter_is_an_unexpected_keyword_argument() -> None:

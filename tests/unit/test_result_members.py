@@ -56,14 +56,9 @@ BEST = SentencePlace(14, "best chapter", "best section", 7, "page 7")
 OTHERS = (place_of(source("copy")),)
 FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED, language="de")
 LABELS = {
-    "source_url": "url",
-    "address": f"truespan://{SCOPE.world}/21",
-    "path": "path",
-    "language": "en",
-    "version": "2.0",
-    "tags": ("tag",),
-    "metadata": {"key": 1},
-}
+    "source_url": "url", "address": f"truespan://{SCOPE.world}/21", "path": "path",
+    "language": "en", "version": "2.0", "tags": ("tag",), "metadata": {"key": 1},
+}  # fmt: skip
 SHOWN = replace(
     reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, best_sentence=BEST, other_places=OTHERS
 )
@@ -174,30 +169,14 @@ def test_each_member_of_a_note_is_its_own() -> None:
 
 def test_each_member_of_a_retrieved_chunk_is_its_own() -> None:
     assert asdict(_retrieved_chunk(SHOWN, contract=False)) == {
-        "content": "text",
-        "source_url": "url",
-        "chapter": "chapter",
-        "section": "section",
-        "chunk_id": "id of the chunk",
-        "relevance_score": 0.123457,
-        "token_count": 5,
-    }
+        "content": "text", "source_url": "url", "chapter": "chapter", "section": "section",
+        "chunk_id": "id of the chunk", "relevance_score": 0.123457, "token_count": 5,
+    }  # fmt: skip
 
 
 def test_each_member_of_another_place_is_its_own() -> None:
     assert asdict(place_of(SHOWN)) == {
-        "chunk_id": "id of the chunk",
-        "document": 21,
-        "source": "name",
-        "title": "title",
-        "chapter": "chapter",
-        "section": "section",
-        "first_sid": 11,
-        "last_sid": 12,
-        "start": 100,
-        "end": 104,
-        "source_url": "url",
-        "path": "path",
-        "page": 6,
-        "location": "pages 6-7",
-    }
+        "chunk_id": "id of the chunk", "document": 21, "source": "name", "title": "title",
+        "chapter": "chapter", "section": "section", "first_sid": 11, "last_sid": 12, "start": 100,
+        "end": 104, "source_url": "url", "path": "path", "page": 6, "location": "pages 6-7",
+    }  # fmt: skip

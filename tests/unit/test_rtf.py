@@ -32,38 +32,24 @@ def texts(body: str) -> list[str]:
 
 def test_characters_are_read_in_every_way_they_are_written() -> None:
     for body, text in (
-        (r"caf\'e9 au lait\par", "café au lait"),
-        (r"{\f1 \'cf\'f0\'e8\'e2\'e5\'f2}\par", "Привет"),
-        (r"{\f2 \'83e\'83X\'83g}\par", "テスト"),
-        (r"{\f3 a\'b7}\par", "α•"),
-        (r"\u8364?5\par", "€5"),
-        (r"\uc2\u8364 \'80\'805\par", "€5"),
-        (r"\uc0\u8364 5\par", "€5"),
-        (r"{\uc2\u8364 ab}c\par", "€c"),
-        (r"\u-10179?\u-8704?\par", "😀"),
+        (r"caf\'e9 au lait\par", "café au lait"), (r"{\f1 \'cf\'f0\'e8\'e2\'e5\'f2}\par", "Привет"),
+        (r"{\f2 \'83e\'83X\'83g}\par", "テスト"), (r"{\f3 a\'b7}\par", "α•"),
+        (r"\u8364?5\par", "€5"), (r"\uc2\u8364 \'80\'805\par", "€5"), (r"\uc0\u8364 5\par", "€5"),
+        (r"{\uc2\u8364 ab}c\par", "€c"), (r"\u-10179?\u-8704?\par", "😀"),
         (r"\{a\}\~b\_c\\\par", "{a}\xa0b\u2011c\\"),
         (r"a\emdash b\ldblquote c\rdblquote\tab d\line e\par", "a—b“c”\td\ne"),
-        ("one\r\ntwo\\par", "onetwo"),
-        (r"a{\b b}{\i c}\par", "abc"),
-        (r"{\upr{gone}{\*\ud{sh\u246 o}}}\par", "shö"),
-        (r"{\loch\b0\*\cs7 kept}\par", "kept"),
-    ):
+        ("one\r\ntwo\\par", "onetwo"), (r"a{\b b}{\i c}\par", "abc"),
+        (r"{\upr{gone}{\*\ud{sh\u246 o}}}\par", "shö"), (r"{\loch\b0\*\cs7 kept}\par", "kept"),
+    ):  # fmt: skip
         assert texts(body) == [text], body
 
 
 def test_rtf_hidden_text_is_left_out() -> None:
     for gone in (
-        r"{\pict\pngblip 89504e47}",
-        r"{\*\unknown gone}",
-        r"{\header gone\par}{\footerf gone\par}",
-        r"{\v gone}",
-        r"{\deleted gone}",
-        r"{\*\annotation gone}",
-        r"{\object{\*\objdata 0102}}",
-        r"{\field{\*\fldinst HYPERLINK x}}",
-        r"{\xe gone}",
-        r"{\pict\bin5 {}}{{x}",
-    ):
+        r"{\pict\pngblip 89504e47}", r"{\*\unknown gone}", r"{\header gone\par}{\footerf gone\par}",
+        r"{\v gone}", r"{\deleted gone}", r"{\*\annotation gone}", r"{\object{\*\objdata 0102}}",
+        r"{\field{\*\fldinst HYPERLINK x}}", r"{\xe gone}", r"{\pict\bin5 {}}{{x}",
+    ):  # fmt: skip
         assert texts(rf"a{gone}b\par") == ["ab"], gone
     assert texts(r"{\field{\*\fldinst PAGE}{\fldrslt 7}} {\object{\result shown}}\par") == [
         "7 shown"

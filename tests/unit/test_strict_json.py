@@ -18,23 +18,15 @@ from truespan.core.strict_json import (
 )
 
 REFUSED = {
-    '{"a": 1, "a": 1}': "'a' occurs twice",
-    '{"a": 1, "\\u0061": 1}': "'a' occurs twice",
-    '[{"x": {"b": 1, "b": 2}}]': "'b' occurs twice",
-    "NaN": "NaN is not a JSON number",
-    '{"a": -Infinity}': "-Infinity is not a JSON number",
-    "1e999": "too large",
-    "9223372036854775808": "too large",
-    "9" * 100_000: "too large",
+    '{"a": 1, "a": 1}': "'a' occurs twice", '{"a": 1, "\\u0061": 1}': "'a' occurs twice",
+    '[{"x": {"b": 1, "b": 2}}]': "'b' occurs twice", "NaN": "NaN is not a JSON number",
+    '{"a": -Infinity}': "-Infinity is not a JSON number", "1e999": "too large",
+    "9223372036854775808": "too large", "9" * 100_000: "too large",
     "[" * 40 + "]" * 40: "nested more than 32 levels deep",
-    "[" * 100_000: "nested more than 32 levels deep",
-    '"\\ud800"': "half a character",
-    "": "not JSON",
-    "{'a': 1}": "not JSON",
-    "01": "not JSON",
-    "1_000": "not JSON",
+    "[" * 100_000: "nested more than 32 levels deep", '"\\ud800"': "half a character",
+    "": "not JSON", "{'a': 1}": "not JSON", "01": "not JSON", "1_000": "not JSON",
     '{"a": 1}}': "not JSON",
-}
+}  # fmt: skip
 
 
 @each_row("text", REFUSED)

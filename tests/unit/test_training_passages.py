@@ -72,15 +72,10 @@ def test_main_rebuilds_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixtu
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Add a document"]):
         subprocess.run([*git, *command], check=True)
     record = {
-        "id": 1,
-        "source": "owner/name",
-        "commit": "HEAD",
-        "licence": "MIT",
-        "path": "leave.md",
-        "kind": "document",
-        "form": "handbook",
+        "id": 1, "source": "owner/name", "commit": "HEAD", "licence": "MIT", "path": "leave.md",
+        "kind": "document", "form": "handbook",
         "sha256": [hash_text("A manager signs."), hash_text("Nobody signs.")],
-    }
+    }  # fmt: skip
     stretches, out = tmp_path / "stretches.jsonl", tmp_path / "out.jsonl"
     stretches.write_text(json.dumps(record) + "\n", "utf-8")
     folder = str(tmp_path / "checkouts")

@@ -51,14 +51,10 @@ def test_request_is_one_log_line_with_its_numbers(tmp_path: Path, write: Write) 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", line.pop("time"))
     assert line.pop("seconds") > 0
     assert line == {
-        "level": "info",
-        "event": "request_finished",
-        "request": "search",
-        "query_cache.miss": 1,
-        "fetched": result.funnel.fetched,
-        "verified": result.funnel.verified,
+        "level": "info", "event": "request_finished", "request": "search", "query_cache.miss": 1,
+        "fetched": result.funnel.fetched, "verified": result.funnel.verified,
         "returned": result.funnel.returned,
-    }
+    }  # fmt: skip
 
 
 def test_level_debug_logs_each_stage(tmp_path: Path, write: Write) -> None:

@@ -131,25 +131,20 @@ def test_special_purpose_addresses_are_not_public() -> None:
 @proves("pages.allowed-hosts")
 def test_redirects_are_checked_at_each_hop(server: WebServer, clock: TickingClock) -> None:
     server.pages |= {
-        "/ok": redirect("/there?x=1", 301),
-        "/there?x=1": page("there"),
+        "/ok": redirect("/there?x=1", 301), "/there?x=1": page("there"),
         "/other": redirect(server.url("/there", host="localhost")),
         "/file": redirect("file:///etc/passwd"),
         "/user": redirect(f"http://me:secret@127.0.0.1:{server.port}/there"),
-        "/loop": redirect("/loop"),
-        "/metadata": redirect("http://169.254.169.254/latest"),
-    }
+        "/loop": redirect("/loop"), "/metadata": redirect("http://169.254.169.254/latest"),
+    }  # fmt: skip
     pages = fetcher(clock, "127.0.0.1", "169.254.169.254")
 
     found = pages.fetch(server.url("/ok"))
     assert (found.url, found.content) == (server.url("/there?x=1"), b"there")
     for path, refusal in {
-        "/other": "page_refused",
-        "/file": "page_refused",
-        "/user": "page_refused",
-        "/loop": "page_unavailable",
-        "/metadata": "page_refused",
-    }.items():
+        "/other": "page_refused", "/file": "page_refused", "/user": "page_refused",
+        "/loop": "page_unavailable", "/metadata": "page_refused",
+    }.items():  # fmt: skip
         with raises_code(refusal):
             pages.fetch(server.url(path))
     server.asked()
@@ -213,22 +208,17 @@ def test_hostile_servers_are_left_in_time_and_size(server: WebServer, clock: Tic
 
     bomb = gzip.compress(bytes(LIMIT * 8))
     server.pages |= {
-        "/endless": endless,
-        "/drip": drip,
-        "/head": drip_head,
+        "/endless": endless, "/drip": drip, "/head": drip_head,
         "/declared": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
         "/short": b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort",
         "/negative": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nbody",
         "/chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc",
         "/bomb": page(bomb, Content_Encoding="gzip"),
         "/cut": page(bomb[:100], Content_Encoding="gzip"),
-        "/brotli": page(b"\x0b", Content_Encoding="br"),
-        "/noise": b"\x00\x01\x02\r\n\r\n",
-        "/nothing": b"",
-        "/500": page("", status="500 Broken"),
-        "/partial": page("x", status="206 Partial"),
-        "/401": page("", status="401 Who"),
-    }
+        "/brotli": page(b"\x0b", Content_Encoding="br"), "/noise": b"\x00\x01\x02\r\n\r\n",
+        "/nothing": b"", "/500": page("", status="500 Broken"),
+        "/partial": page("x", status="206 Partial"), "/401": page("", status="401 Who"),
+    }  # fmt: skip
     pages = fetcher(clock)
     pages.fetch(server.url("/negative"))
     outcomes = {}
