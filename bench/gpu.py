@@ -24,6 +24,7 @@ import numpy
 from bench.material import books, shared_data
 from bench.scifact import read_corpus, read_judgements, read_queries
 from truespan.core.clock import SystemClock
+from truespan.extensions.models.onnx_format import read_weights
 from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
     SentenceTransformersSettings,
@@ -34,7 +35,6 @@ from truespan.extensions.models.torch_local import LocalTorchEmbedder, dequantis
 from truespan.extensions.quality.evaluate import ndcg
 from truespan.protocols import Embedder
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
-from truespan.providers.onnx_format import read_weights
 
 CHARACTERS = 1000
 """Length of a text, about 247 tokens."""

@@ -33,9 +33,10 @@ from truespan.errors import (
     TextTooLong,
     TruespanError,
 )
+from truespan.extensions.models.rerank_server import HttpReranker, find_server
 from truespan.protocols import Reranker
 from truespan.providers.limits import slots_for
-from truespan.providers.rerank import HttpReranker, OnnxReranker, find_server
+from truespan.providers.rerank import OnnxReranker
 
 QUERY = "Which mould killed bacteria in a dish in 1928?"
 SHAPES = ("jina", "cohere", "tei", "llama.cpp")

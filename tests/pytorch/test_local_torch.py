@@ -12,11 +12,11 @@ import pytest
 import truespan
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.models.onnx_format import read_weights
 from truespan.extensions.models.torch_devices import BatchStates, TorchRunner
 from truespan.extensions.models.torch_embedder import WordPooling
 from truespan.extensions.models.torch_local import LocalTorchEmbedder, dequantise
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
-from truespan.providers.onnx_format import read_weights
 from truespan.providers.word_states import Projection, WordTokens
 from truespan.types.profile import support_floor
 from truespan.types.vectors import ROW_BYTES, STATE_SIZE, compare_rows, cosine

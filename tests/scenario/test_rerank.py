@@ -35,8 +35,8 @@ from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidArgument, ProviderUnavailable
+from truespan.extensions.models.rerank_server import HttpReranker, find_server
 from truespan.protocols import Reranker
-from truespan.providers.rerank import HttpReranker, find_server
 from truespan.retrieval.rerank import RerankOptions
 from truespan.types.answer import AnswerRules
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy
 
-from truespan.providers import onnx_format
+from truespan.extensions.models import onnx_format
+from truespan.extensions.models.onnx_format import ElementType, external_tensor, node, tensor, value
 from truespan.providers.local import LocalModel
 from truespan.providers.model_files import TOKENIZER_FILE
-from truespan.providers.onnx_format import ElementType, external_tensor, node, tensor, value
 
 _SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"
 WORDS = _SPOKEN.split()

@@ -10,9 +10,9 @@ from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.pdf_maker import Page, Words, column, make_pdf
 from truespan.extensions.server.pictures.pdf import draw_page
+from truespan.extensions.server.pictures.whole import sanitize_page
 from truespan.files.assets import PictureFolder
 from truespan.parsing import draw
-from truespan.parsing.formats.html import sanitize_page
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.ids import WorldId
 from truespan.types.picture import PictureRequest, Rendering

@@ -19,10 +19,5 @@ EMBEDDERS = {
     "openai": EmbeddingProvider(f"{_HERE}.openai:make_embedder"),
 }
 RERANKERS = {
-    "http": RerankerKind(
-        f"{_HERE}.rerank:make_http_reranker",
-        settings=("url", "shape", "model"),
-        check=f"{_HERE}.rerank:find_server",
-    ),
     "onnx": RerankerKind(f"{_HERE}.rerank:make_onnx_reranker", settings=("model",)),
 }

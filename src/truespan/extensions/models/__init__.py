@@ -1,7 +1,8 @@
-"""Further embedding models: PyTorch and sentence-transformers, many languages, Google.
+"""Further models: PyTorch and sentence-transformers, many languages, Google, rerank servers.
 
 Owns: loading and running these models.
-Does not own: the bundled model, ONNX models from folders, Ollama and OpenAI (providers).
+Does not own: the bundled model, ONNX models and rerankers from folders, Ollama and OpenAI
+(providers).
 Must hold: the contract suite of embedders passes; nothing heavy is imported before its first use.
 """
 
@@ -13,7 +14,7 @@ _HERE = "truespan.extensions.models"
 
 
 def register(tables: Tables) -> None:
-    """Add the providers of embeddings, the reranker, and the download of models."""
+    """Add the providers of embeddings, the rerankers, and the download of models."""
     tables.embedders |= {
         # The bundled model on the devices of `local_device`.
         "local": EmbeddingProvider(f"{_HERE}.torch_local:make_embedder"),
@@ -27,7 +28,14 @@ def register(tables: Tables) -> None:
             settings=f"{_HERE}.google:GoogleSettings",
         ),
     }
-    tables.rerankers["sentence-transformers"] = RerankerKind(
-        f"{_HERE}.sentence_transformers:make_reranker", settings=("model",)
-    )
+    tables.rerankers |= {
+        "http": RerankerKind(
+            f"{_HERE}.rerank_server:make_http_reranker",
+            settings=("url", "shape", "model"),
+            check=f"{_HERE}.rerank_server:find_server",
+        ),
+        "sentence-transformers": RerankerKind(
+            f"{_HERE}.sentence_transformers:make_reranker", settings=("model",)
+        ),
+    }
     tables.members["truespan.download_model"] = f"{_HERE}.sentence_transformers:download_model"

@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from truespan.errors import ModelUnavailable
-from truespan.providers.context import ModelContext
-from truespan.providers.onnx import NetworkFiles
-from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
-from truespan.providers.onnx_format import (
+from truespan.extensions.models.onnx_format import (
     ElementType,
     external_tensor,
     network,
@@ -31,6 +28,9 @@ from truespan.providers.onnx_format import (
     tensor,
     value,
 )
+from truespan.providers.context import ModelContext
+from truespan.providers.onnx import NetworkFiles
+from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.prefixes import ModelPrefixes
 from truespan.providers.word_states import Projection, orthogonal_projection
 from truespan.types.profile import Distance, EmbeddingProfile

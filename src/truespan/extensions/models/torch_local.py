@@ -8,12 +8,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from truespan.errors import InvalidConfiguration
+from truespan.extensions.models.onnx_format import read_weights
 from truespan.extensions.models.sentence_transformers import PackageNetwork
 from truespan.extensions.models.torch_devices import RunOptions, TorchNetwork, import_torch
 from truespan.extensions.models.torch_embedder import TorchEmbedder
 from truespan.providers.context import ModelContext
 from truespan.providers.local import DIMENSIONS, NETWORK_FILE, LocalModel, describe_local
-from truespan.providers.onnx_format import read_weights
 from truespan.providers.tokenized import TokenizedModel
 from truespan.providers.word_states import Projection
 
