@@ -239,7 +239,7 @@ def test_the_client_library_has_no_error_that_is_not_looked_at():
 def test_what_nobody_foresaw_is_a_refusal_that_quotes_nothing():
     with (
         pytest.raises(IndexRefused, match="TypeError") as caught,
-        server_errors("search", lambda: None),
+        server_errors("search", None),
     ):
         raise TypeError(QUOTED)
 

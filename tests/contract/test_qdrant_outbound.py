@@ -195,14 +195,6 @@ def test_server_without_tls_gets_nothing_over_https(server):
     assert server.asked == []
 
 
-def test_plain_request_to_a_tls_port_names_the_scheme(encrypted):
-    index = index_at(encrypted.url.replace("https:", "http:"))
-
-    with pytest.raises(InvalidConfiguration, match="speaks TLS, and index_url says http:"):
-        index.collections()
-    index.close()
-
-
 def test_certificate_of_another_host_is_a_wrong_setting(encrypted, certificate):
     url = encrypted.url.replace("127.0.0.1", "localhost")
     index = index_at(url, ca_file=f"{certificate}.crt")

@@ -33,7 +33,6 @@ Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 Url: TypeAlias = Annotated[str, Meta(title="url")]
 OptionalUrl: TypeAlias = Annotated[str, Meta(title="url or blank")]
 EndpointUrl: TypeAlias = Annotated[str, Meta(title="url with query or blank")]
-OptionalUrls: TypeAlias = Annotated[str, Meta(title="urls or blank")]
 CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 """A list in a settings file, or a text with commas."""
 
@@ -73,7 +72,7 @@ class IndexSettings(Struct, frozen=True):
 
     idle_seconds: Positive = 300
     """Time without a request after which the index process ends."""
-    url: OptionalUrls = ""
+    url: OptionalUrl = ""
     """Qdrant server of the index; blank for the embedded index."""
     approximate_worlds: CommaSeparated = ""
     """Ids of worlds that are searched approximately."""

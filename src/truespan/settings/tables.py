@@ -247,7 +247,6 @@ def require_fields(
 
 
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
-_URLS = "urls or blank"
 _ENDPOINT = "url with query or blank"
 
 
@@ -276,10 +275,9 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         raise _invalid(name, value, source)
     if isinstance(plain, float) and not math.isfinite(plain):
         raise _invalid(name, value, source)
-    if bounds.title == "url" or (bounds.title in ("url or blank", _ENDPOINT, _URLS) and plain):
-        urls = str(plain).split(",") if bounds.title == _URLS else [str(plain)]
-        if not all(_is_plain_url(url.strip(), bounds.title == _ENDPOINT) for url in urls):
-            raise _invalid(name, value, source)
+    is_url = bounds.title == "url" or (bounds.title in ("url or blank", _ENDPOINT) and plain)
+    if is_url and not _is_plain_url(str(plain), bounds.title == _ENDPOINT):
+        raise _invalid(name, value, source)
     return plain
 
 
@@ -314,7 +312,7 @@ def _is_plain_url(text: str, query_allowed: bool) -> bool:
 
 def _parse(value: Any, kind: type, title: str | None) -> Any:
     """Return a value from the environment, which is always text, in the setting's plain type."""
-    if isinstance(value, list) and title in ("comma-separated list", _URLS):
+    if isinstance(value, list) and title == "comma-separated list":
         return ",".join(value) if all(isinstance(part, str) for part in value) else value
     if kind is bool and isinstance(value, str | int) and not isinstance(value, bool):
         word = str(value).strip().lower()

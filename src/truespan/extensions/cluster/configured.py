@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidConfiguration, resource_error
-from truespan.extensions.cluster.qdrant import SUPPORTED, ServerOptions, server_targets
+from truespan.extensions.cluster.qdrant import SUPPORTED, ServerOptions, server_target
 from truespan.extensions.cluster.qdrant.index import QdrantServerIndex
 from truespan.protocols import Clock, VectorIndex
 from truespan.settings import read_settings
@@ -46,12 +46,7 @@ def make_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
 
 
 def prepare_tables(folder: Path) -> tuple[int, int]:
-    """Create or update the tables of a library's store; return the schema before and after.
-
-    Raises:
-        InvalidConfiguration: the settings have no store_url, or no store_owner_url.
-        InvalidConfiguration, SchemaUnknown, SchemaUnknown: the database cannot be used.
-    """
+    """Create or update the tables of a library's store; return the schema before and after."""
     settings = read_settings(folder)
     if not is_on_server(settings):
         raise InvalidConfiguration(
@@ -126,7 +121,7 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         raise InvalidConfiguration(
             "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
         )
-    server_targets(settings.index.url)
+    server_target(settings.index.url)
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
     given = asdict(settings.qdrant)
     if settings.qdrant.ca_file:

@@ -203,10 +203,6 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
     """Return a connection outside any pool; `seconds` is the time limit of its statements.
 
     Error messages contain nothing of the address.
-
-    Raises:
-        StoreBusy: the server does not answer.
-        InvalidConfiguration: it refuses the name or the password.
     """
     try:
         connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
@@ -259,14 +255,7 @@ def role_of(url: Secret) -> str:
 
 
 def require_usable(url: Secret, seconds: float = 30.0) -> None:
-    """Refuse a database that does not isolate worlds, or that has tables of another version.
-
-    Raises:
-        StoreBusy: it did not answer in time; its tables may be locked.
-        InvalidConfiguration: the connection failed.
-        InvalidConfiguration: its version, our role or its policies are wrong.
-        SchemaUnknown, SchemaUnknown, SchemaUnknown: its tables are those of another version.
-    """
+    """Refuse a database that does not isolate worlds, or that has tables of another version."""
     with connect(url, "store_url", seconds) as connection, map_errors():
         require_known_version(connection.info.server_version)
         require_bound_role(connection)
@@ -311,11 +300,7 @@ def require_known_version(number: int) -> None:
 
 
 def require_bound_role(connection: Connection) -> None:
-    """Refuse a role to which policies do not apply, or that could change them.
-
-    Raises:
-        InvalidConfiguration: the role has too many rights.
-    """
+    """Refuse a role to which policies do not apply, or that could change them."""
     [row] = connection.execute(_ROLE).fetchall()
     for found, problem in zip(row, _ROLE_PROBLEMS, strict=True):
         if found:
@@ -327,11 +312,7 @@ def require_bound_role(connection: Connection) -> None:
 
 
 def require_closed_database(connection: Connection) -> None:
-    """Refuse a database that every role of the server may connect to.
-
-    Raises:
-        InvalidConfiguration: the application of another library on the server could read this one.
-    """
+    """Refuse a database that every role of the server may connect to."""
     if connection.execute(
         """SELECT 1 FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
            WHERE d.datname = current_database() AND a.grantee = 0
@@ -352,11 +333,7 @@ _CONDITIONS = {
 
 
 def require_policies(connection: Connection) -> None:
-    """Require that exactly our policy is forced on every table of worlds.
-
-    Raises:
-        InvalidConfiguration: it is not; the message names the tables.
-    """
+    """Require that exactly our policy is forced on every table of worlds."""
     rows = connection.execute(_UNPROTECTED, _CONDITIONS).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
@@ -408,11 +385,6 @@ def prepare_store(
     """Create or migrate the tables, and grant the application's role only the rights it needs.
 
     Everything is one transaction, including `also`.
-
-    Raises:
-        InvalidConfiguration: the owner cannot connect, or has too few rights.
-        SchemaUnknown, SchemaUnknown: the tables are those of another version.
-        InvalidConfiguration: this server, or this role, would not isolate worlds.
     """
     with connect(owner, "store_owner_url") as connection:
         require_known_version(connection.info.server_version)

@@ -488,12 +488,7 @@ def prepare_queue(connection: Connection, application: str) -> None:
 
 
 def require_migrations(connection: Connection) -> None:
-    """Require that the tables are up to date, and that our role may use them.
-
-    Raises:
-        SchemaUnknown: migrations are missing.
-        InvalidConfiguration: our role may not use the tables.
-    """
+    """Require that the tables are up to date, and that our role may use them."""
     rows = connection.execute(
         """SELECT to_regclass('truespan_queue.queue_steps') IS NOT NULL,
              EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'

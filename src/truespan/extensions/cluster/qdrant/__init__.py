@@ -27,7 +27,7 @@ SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
 class ServerOptions(QdrantSettings, frozen=True, kw_only=True):
-    """The settings of a Qdrant server, the URLs of its nodes, and its key.
+    """The settings of a Qdrant server, its URL and its key.
 
     Shards, replicas and the write factor apply when a collection is created.
     """
@@ -38,22 +38,13 @@ class ServerOptions(QdrantSettings, frozen=True, kw_only=True):
     """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
 
 
-def server_targets(urls: str) -> list[Target]:
-    """Return the parts of the URL of each node; all have the same scheme."""
-    targets = [server_target(url.strip()) for url in urls.split(",")]
-    if len({target.scheme for target in targets}) > 1:
-        raise InvalidConfiguration("The nodes in index_url must all be http:// or all https://.")
-    return targets
-
-
 def server_target(url: str) -> Target:
-    """Return the parts of a node's URL; the default port is Qdrant's."""
+    """Return the parts of the server's URL; the default port is Qdrant's."""
     try:
         target = read_target(url)
     except InvalidConfiguration:
         raise InvalidConfiguration(
             "The setting index_url must be http:// or https:// with a host.",
-            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333. "
-            "Separate several nodes of a cluster by commas.",
+            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333.",
         ) from None
     return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)

@@ -1,6 +1,6 @@
 """Errors for the failures of a Qdrant server.
 
-They name the node and never quote a reply, because it may quote the request. The client library
+They name the server and never quote a reply, because it may quote the request. The client library
 has one class for failed requests, one for unexpected statuses and one for "too many requests"; it
 passes errors of its JSON reader on and has assertions against empty replies.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -26,7 +26,6 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
-from truespan.extensions.cluster.qdrant.transport import NodesFailed, speaks_tls
 from truespan.index.base import REBUILD
 from truespan.providers.outbound import AddressRefused, Target
 
@@ -64,33 +63,27 @@ _NOT_READY = "read operations failed"
 
 
 @contextmanager
-def server_errors(doing: str, node: Callable[[], Target | None]) -> Iterator[None]:
-    """Turn any exception of a request to the server into an error of ours.
-
-    `node` returns the node that was asked last.
-    """
+def server_errors(doing: str, address: Target | None) -> Iterator[None]:
+    """Turn any exception of a request to the server into an error of ours."""
     try:
         yield
     except TruespanError:
         raise
     except Exception as error:
-        raise _Failure(node(), doing).error_for(error) from None
+        raise _Failure(address, doing).error_for(error) from None
 
 
 class _Failure:
-    """A request that failed: the node it was sent to, and its purpose."""
+    """A request that failed: the server it was sent to, and its purpose."""
 
-    def __init__(self, node: Target | None, doing: str) -> None:
-        self._node = node
+    def __init__(self, target: Target | None, doing: str) -> None:
         self._doing = doing
-        self._server = "The index server" + (f" {node.address}" if node else "")
+        self._server = "The index server" + (f" {target.address}" if target else "")
 
     def error_for(self, error: Exception) -> TruespanError:
         if known := resource_error(error):
             return known
         match error:
-            case NodesFailed():
-                return self._error_for_nodes(error)
             case ResourceExhaustedResponse():
                 return self._busy(error.retry_after_s)
             case UnexpectedResponse():
@@ -108,13 +101,6 @@ class _Failure:
                 kind = type(error).__name__
                 return IndexRefused(f"{self._server} could not {self._doing} ({kind}).")
 
-    def _error_for_nodes(self, error: NodesFailed) -> TruespanError:
-        errors = [_Failure(node, self._doing).error_for(each) for node, each in error.failures]
-        if all(isinstance(each, InvalidConfiguration) for each in errors) or len(errors) == 1:
-            return errors[0]
-        told = " ".join(each.message for each in errors)
-        return IndexUnavailable(f"No node of the index server answered. {told}", advice=_LATER)
-
     def _error_for_connection(self, error: Exception) -> TruespanError:
         if isinstance(error, AddressRefused):
             return InvalidConfiguration(
@@ -124,14 +110,17 @@ class _Failure:
         if untrusted := _cause(error, ssl.SSLCertVerificationError):
             return self._untrusted(other_host="mismatch" in untrusted.verify_message)
         if (broken := _cause(error, ssl.SSLError)) and broken.reason in _NOT_TLS:
-            return self._wrong_scheme("http")
+            return InvalidConfiguration(
+                f"{self._server} speaks no TLS, and index_url says https://.",
+                advice="Set index_url to http://, or to the right port.",
+            )
         if isinstance(error, httpx.TimeoutException | TimeoutError):
             return self._unavailable("did not answer in time")
         if _cause(error, socket.gaierror):
             return self._unavailable("cannot be reached: its name does not resolve")
         if isinstance(error, httpx.ConnectError) and not broken:
             return self._unavailable("cannot be reached")
-        return self._closed()
+        return self._unavailable("closed the connection before its reply was complete")
 
     def _error_for_status(self, error: UnexpectedResponse) -> TruespanError:
         status = error.status_code or 0
@@ -153,12 +142,6 @@ class _Failure:
             )
         return IndexRefused(f"{self._server} refused to {self._doing} (status {status}).")
 
-    def _closed(self) -> TruespanError:
-        """Return the error for a closed connection; maybe plain HTTP was sent to a TLS port."""
-        if self._node and self._node.scheme == "http" and speaks_tls(self._node):
-            return self._wrong_scheme("https")
-        return self._unavailable("closed the connection before its reply was complete")
-
     def _unavailable(self, reason: str) -> IndexUnavailable:
         return IndexUnavailable(f"{self._server} {reason}.", advice=_LATER)
 
@@ -169,13 +152,6 @@ class _Failure:
             advice="Set index_url to a host name that the certificate has."
             if other_host
             else "Check index_url, or name its certificates in qdrant_ca_file.",
-        )
-
-    def _wrong_scheme(self, right: str) -> InvalidConfiguration:
-        needs, wrong = ("TLS", "http") if right == "https" else ("no TLS", "https")
-        return InvalidConfiguration(
-            f"{self._server} speaks {needs}, and index_url says {wrong}://.",
-            advice=f"Set index_url to {right}://, or to the right port.",
         )
 
     def _busy(self, pause: str | float | None) -> IndexUnavailable:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
 from truespan import errors
-from truespan.extensions.cluster.qdrant import ServerOptions
+from truespan.extensions.cluster.qdrant import ServerOptions, server_target
 from truespan.extensions.cluster.qdrant.failures import (
     CREATE,
     DELETE,
@@ -37,7 +37,6 @@ from truespan.index.filters import (
     text_hash_of,
 )
 from truespan.protocols import Clock
-from truespan.providers.outbound import Target
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.maintenance import Ownership
 from truespan.types.profile import float32
@@ -131,17 +130,15 @@ class Server:
         self._options = options
         self._owner = owner
         self._clock = clock
-        self._node: Callable[[], Target | None] = lambda: None
-        if client is None:
-            client, self._node = open_client(options, clock)
-        self._client = client
+        self._client = client or open_client(options, clock)
+        self._address = server_target(options.url) if client is None else None
         self._shapes: dict[str, models.CollectionInfo] = {}
         self._ordering = models.WriteOrdering(options.write_ordering)
         chosen = options.read_consistency
         self._consistency = models.ReadConsistencyType(chosen) if chosen else None
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
-        return server_errors(doing, self._node)
+        return server_errors(doing, self._address)
 
     def version(self) -> str:
         with self._errors("tell its version"):
@@ -414,9 +411,6 @@ class Server:
         """Have the server rewrite the segments with deleted points, and wait for it.
 
         Only the first call waits for a rewrite; later calls of any process just check it.
-
-        Raises:
-            IndexUnavailable: it takes too long, and the server continues; or it has failed.
         """
         del reserve
         name = self._name(collection.name)
