@@ -165,12 +165,7 @@ def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
 def with_pages(
     found: FoundSources, fetcher: PageFetcher, entries: Sequence[Entry], *, manifest: str = ""
 ) -> FoundSources:
-    """Return sources with the pages of entries added, by priority.
-
-    Raises:
-        InvalidArgument: the host of a page is not allowed.
-        LinesInvalid: the same, for a manifest; or two lines contradict each other.
-    """
+    """Return sources with the pages of entries added, by priority."""
     bad: list[tuple[int, str]] = []
     origin = found.roots[0].origin if manifest else ""
     owners = {source.doc_id.casefold(): 0 for source in found}
@@ -207,10 +202,6 @@ def find_pages_of_sitemap(
     """Return the pages that a sitemap, or each sitemap of an index, lists.
 
     Pages of hosts that are not allowed are skipped. Without `fetch`, only the address is checked.
-
-    Raises:
-        InvalidArgument: the host is not allowed.
-        SourceRefused: the sitemap cannot be fetched, or lists too many pages.
     """
     origin = fetcher.check(url)
     if not fetch:

@@ -96,14 +96,7 @@ class WebPages:
         return checked
 
     def fetch(self, url: str, known: Validators | None = None) -> Page:
-        """Return a page; without content if it has not changed since the known version.
-
-        Raises:
-            SourceRefused: there is no such page.
-            SourceRefused: host, address, robots.txt or server do not allow the request.
-            SourceRefused: the server cannot be reached, or its reply is invalid.
-            SourceRefused: the page is larger than the maximum size of a document.
-        """
+        """Return a page; without content if it has not changed since the known version."""
         url = self.check(url)
         headers = {}
         if known is not None and known.etag:

@@ -168,11 +168,7 @@ class TorchFolder(ModelFolder):
         return (whole_number(self.configuration("config.json").get("type_vocab_size")) or 0) > 1
 
     def load(self, package: str, name: str, **options: Any) -> Any:
-        """Return a model by a class of a package, from exactly the files that were hashed.
-
-        Raises:
-            ModelUnavailable: the package is not installed, or the model cannot be loaded.
-        """
+        """Return a model by a class of a package, from exactly the files that were hashed."""
         expected = self.digests
         make = attrgetter(name)(import_torch(package))
         try:

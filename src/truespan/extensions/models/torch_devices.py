@@ -51,13 +51,7 @@ def import_torch(package: str = "torch") -> Any:
 
 
 def find_devices(wanted: str) -> list[device]:
-    """Return the devices of a comma-separated list; "auto" is the first GPU, or else the CPU.
-
-    Raises:
-        InvalidConfiguration: PyTorch does not know or cannot use a device, or "auto" would use the
-            CPU of a machine that has a GPU.
-        ModelUnavailable: PyTorch is not installed.
-    """
+    """Return the devices of a comma-separated list; "auto" is the first GPU, or else the CPU."""
     torch = import_torch()
     names = [name.strip().lower() for name in wanted.split(",") if name.strip()]
     if names == ["auto"]:
@@ -236,11 +230,7 @@ class TorchRunner:
         return says
 
     def run(self, texts: Sequence[Encoding], read: ReadStates | None = None) -> Rows:
-        """Return the vectors of texts in their order, and what `read` returns of their states.
-
-        Raises:
-            ModelUnavailable: the network cannot be loaded or run.
-        """
+        """Return the vectors of texts in their order, and what `read` returns of their states."""
         batches = self.submit(texts, read)
         return batches.join(gather(dict(enumerate(batches.runs))))
 

@@ -177,10 +177,6 @@ def judge_each(
     """Run golden queries one after another; `clock` returns monotonic seconds.
 
     A query whose search fails counts as failed, and the others still run.
-
-    Raises:
-        InvalidArgument: there are no queries, or two have the same id.
-        Interrupted: the caller asked to stop.
     """
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):

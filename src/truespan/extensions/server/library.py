@@ -36,11 +36,6 @@ class LibraryServer:
 
         With `labels`, the authority is limited to those that the token has, or to all of them if
         the token may impersonate.
-
-        Raises:
-            NotAllowed: It is not a token, or unknown, expired or revoked; always the same error.
-            NotAllowed: No rule gives a user of the identity provider any right.
-            ProviderUnavailable: The keys of the identity provider cannot be loaded.
         """
         from truespan.engine.tokens import authenticate
 
@@ -48,11 +43,7 @@ class LibraryServer:
         return principal if labels is None else principal.for_audience(labels)
 
     def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; empty if metrics are off.
-
-        Raises:
-            NotAllowed: The caller is neither the owner nor a token with the verb `observe`.
-        """
+        """Return the metrics in the text format of Prometheus; empty if metrics are off."""
         if not self._authority.may_observe():
             raise NotAllowed("read the metrics")
         return self._components.metrics()
@@ -92,11 +83,7 @@ class LibraryServer:
         return self._components.counter.count(text)
 
     def embed(self, world: World, texts: Sequence[str]) -> list[Vector]:
-        """Return vectors of texts as documents of a world get them.
-
-        Raises:
-            NotAllowed: The caller may not read the world without a reader.
-        """
+        """Return vectors of texts as documents of a world get them."""
         scope = world.access.planned_scope()
         if not self._authority.may(Verb.READ, scope.world):
             raise NotAllowed("embed texts")
@@ -110,11 +97,7 @@ class LibraryServer:
             trace.count(CounterName.BUGS)
 
     def check_ready(self) -> None:
-        """Return once store and index have answered.
-
-        Raises:
-            IndexUnavailable, StoreBusy, StoreDamaged: One of them did not answer.
-        """
+        """Return once store and index have answered."""
         self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
         self._components.index.collections()
 

@@ -98,12 +98,7 @@ class KeyCache:
         self._reload_at = 0.0
 
     def find(self, key_id: str | None, algorithm: str) -> list[Key]:
-        """Return the keys that may have signed a token; a key without an id only if it is alone.
-
-        Raises:
-            ProviderUnavailable: The keys were never loaded, or are too old, or the key is unknown
-                and another thread loads the keys.
-        """
+        """Return the keys that may have signed a token; a key without an id only if it is alone."""
         loaded = self._loaded
         found = _matching(loaded, key_id, algorithm)
         if loaded is None or not found or self._age(loaded) >= self._cache_seconds:
@@ -207,12 +202,7 @@ class OpenIdVerifier:
         self._leeway_seconds = leeway_seconds
 
     def verify(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token.
-
-        Raises:
-            NotAllowed: A check failed; the error does not say which.
-            ProviderUnavailable: The keys of the provider cannot be loaded.
-        """
+        """Return the claims of a token."""
         parts = token.split(".")
         if len(token) > MAX_TOKEN_LENGTH or len(parts) != 3 or not token.isascii():
             _refuse("form")
@@ -281,12 +271,7 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
-    """Return a function that requests the keys at a URL.
-
-    Raises:
-        InvalidConfiguration: The URL is plain HTTP to another machine, where keys could be changed
-            on the way.
-    """
+    """Return a function that requests the keys at a URL."""
     endpoint, _, query = url.partition("?")
     target = read_target(endpoint)
     if target.scheme != "https" and target.host not in _LOOPBACK:
@@ -310,11 +295,7 @@ def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
 
 
 def key_file(path: Path) -> Callable[[], bytes]:
-    """Return a function that reads the keys in a file; it is read once already.
-
-    Raises:
-        InvalidConfiguration: The file cannot be read, or contains no set of keys.
-    """
+    """Return a function that reads the keys in a file; it is read once already."""
 
     def load() -> bytes:
         try:
@@ -332,11 +313,7 @@ def key_file(path: Path) -> Callable[[], bytes]:
 
 
 def open_identities(folder: Path, settings: Settings, clock: Clock) -> Identities:
-    """Return the configured users of an identity provider.
-
-    Raises:
-        InvalidConfiguration: A setting is missing or contradicts another one.
-    """
+    """Return the configured users of an identity provider."""
     auth = settings.auth
     if not auth.audience.strip() or not settings.auth_rules:
         raise errors.InvalidConfiguration(

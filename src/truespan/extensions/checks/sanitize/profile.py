@@ -157,11 +157,7 @@ class Profile(Struct, frozen=True):
 
 
 def parse_profile(text: str, name: str = "profile") -> Profile:
-    """Parse the TOML text of a profile; `name` is used in error messages.
-
-    Raises:
-        InvalidConfiguration: it is not TOML, has unknown keys or a refused pattern.
-    """
+    """Parse the TOML text of a profile; `name` is used in error messages."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -82,9 +82,6 @@ class Credentials(Struct, frozen=True):
         """Return the labels that the request is narrowed to; None if it names none.
 
         Labels are separated by commas and percent-encoded. An empty header means no label.
-
-        Raises:
-            InvalidArgument: The header was sent twice, or has an invalid label.
         """
         if not self.audiences:
             return None

@@ -154,9 +154,6 @@ def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
     """Serve until a signal ends the server, and return the exit code.
 
     `on_ready` is called once the server listens.
-
-    Raises:
-        LibraryNotFound, InvalidConfiguration, InvalidArgument, NotFound: it cannot be served.
     """
     settings = read_settings(service.folder)
     with truespan.open(service.folder, metrics=True, logs=True) as library:
@@ -321,11 +318,7 @@ def _serve_here(
 def watch_folders(
     library: Library, world: str | None, folders: Sequence[str]
 ) -> Iterator[threading.Thread | None]:
-    """Keep the documents of a world in step with folders, on a thread that ends with the block.
-
-    Raises:
-        SourceRefused, InvalidArgument, NotFound: before the block, if they cannot be watched.
-    """
+    """Keep the documents of a world in step with folders, on a thread that ends with the block."""
     if not folders:
         yield None
         return
@@ -402,11 +395,7 @@ class _Server(uvicorn.Server):
 def _serve_with_workers(
     service: Service, listener: socket.socket, on_started: Callable[[], None]
 ) -> int:
-    """Serve with several processes; one that ends by itself is started again.
-
-    Raises:
-        OperatorError: A process could not start.
-    """
+    """Serve with several processes; one that ends by itself is started again."""
     config = _config(_WorkerApp(service), factory=True, workers=service.workers)
     supervisor = Multiprocess(config, [listener])
     # The socket listens: requests wait until a process has opened the library.

@@ -95,11 +95,6 @@ def select_target(
     """Return the target of a request, always within the caller's authority.
 
     World and reader are those in the path, which may leave them out if there is only one.
-
-    Raises:
-        NotFound: the world does not exist, or the caller may not see it.
-        NotAllowed: the caller may not use MCP.
-        CallerError: there are several worlds or readers, and the path names none.
     """
     authority = principal.authority
     if principal.token is None:

@@ -200,10 +200,6 @@ def open_narrowed(
     """Open a library with an authority to read one world only, or only as one of its readers.
 
     If the permissions let this caller write, the context has a second world for that.
-
-    Raises:
-        LibraryNotFound, InvalidConfiguration, NotFound, WorldNotNamed, InvalidArgument: it
-            cannot be opened.
     """
     with truespan.open(folder) as library:
         found = library.world(world, create=False)
@@ -233,10 +229,6 @@ def serve_stdio(
     With an `audience`, only documents for everyone and for one of its labels are served.
     The library is opened, used and closed on one thread, and nothing is written before it is open.
     A running call that the client cancels runs to its end, and its result is dropped.
-
-    Raises:
-        LibraryNotFound, InvalidConfiguration, NotFound, WorldNotNamed, InvalidArgument: it
-            cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING, handlers=[stderr_handler()], force=True)
     role = role_for(reader, permissions)

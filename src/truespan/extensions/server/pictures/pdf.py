@@ -37,9 +37,6 @@ def draw_page(data: bytes, request: PictureRequest) -> Rendering | None:
 
     With `only_parts`, the result is also None if one of the parts is not found: it is then unknown
     where on the page the text ends.
-
-    Raises:
-        SourceRefused: The file or the page is broken, or the page is too large.
     """
     try:
         document = pdfium.PdfDocument(data)

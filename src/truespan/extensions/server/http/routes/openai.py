@@ -294,11 +294,7 @@ def _encode(vector: Vector, encoding: str) -> list[float] | str:
 
 
 def split_chat(messages: Sequence[ChatMessage]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the question of a chat, and the earlier questions with their answers.
-
-    Raises:
-        InvalidArgument: The chat has no message of a user.
-    """
+    """Return the question of a chat, and the earlier questions with their answers."""
     turns: list[tuple[str, str]] = []
     for message in messages:
         if message.role == "user":
