@@ -162,11 +162,9 @@ class _Assembler:
 
 
 def order_blocks(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks with lists of contents at the end; blocks of one kind stay unchanged.
-
-    At the end, the lists change no number and offset of other sentences, and a reader reaches them
-    last. A block keeps its page.
-    """
+    """Return the blocks with lists of contents at the end; blocks of one kind stay unchanged."""
+    # At the end, the lists change no number and offset of other sentences, and a reader reaches
+    # them last. A block keeps its page.
     if all(block.is_contents == blocks[0].is_contents for block in blocks):
         return list(blocks)
     parts: dict[bool, list[Block]] = {False: [], True: []}
@@ -195,7 +193,6 @@ class _CleanBlock(Struct):
 
 
 def _clean_block(block: Block) -> _CleanBlock:
-    """Clean a block's text and adjust the offsets in it."""
     cleaned = clean(block.text)
     margin = len(cleaned) - len(cleaned.lstrip())
     # Remove the blank lines at both ends.
@@ -218,7 +215,6 @@ def _clean_block(block: Block) -> _CleanBlock:
 
 
 def _page_starts(cleaned: _CleanBlock, block: Block) -> list[tuple[int, PageStart]]:
-    """Return the pages of a block with their offsets in its final text."""
     starts = list(zip(cleaned.pages, block.pages, strict=True))
     if cleaned.repeats:
         # A repeated header is on no page: the page begins with the row after it.
@@ -233,10 +229,8 @@ def _has_lines(block: Block) -> bool:
 
 
 def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
-    """Split a long table into parts; a part ends before the row that would make it too long.
-
-    So the parts of read rows do not depend on later rows.
-    """
+    """Split a long table into parts; a part ends before the row that would make it too long."""
+    # So the parts of read rows do not depend on later rows.
     text = table.text
     if len(text) <= _MAX_PART_LENGTH:
         return table
@@ -267,10 +261,8 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
 
 
 def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBlock:
-    """Insert the markers of a block's figures into its text, separated by white space.
-
-    `before` is the number of figures in earlier blocks.
-    """
+    """Insert the markers of a block's figures into its text, separated by white space."""
+    # `before` is the number of figures in earlier blocks.
     text, written, figures, added = block.text, "", [], []
     pieces: list[str] = []
     at = length = 0

@@ -69,11 +69,9 @@ class MeasuredText(Struct, frozen=True):
 
 
 def chunk_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return the spans of a text in order; starts and ends both increase from span to span.
-
-    No span has more than `limit` tokens, except a single code point that alone has more. No span is
-    white space only: a text without sentences has no chunks.
-    """
+    """Return the spans of a text in order; starts and ends both increase from span to span."""
+    # No span has more than `limit` tokens, except a single code point that alone has more. No span
+    # is white space only: a text without sentences has no chunks.
     canonical = measured.canonical
     if not measured.sentences:
         return []
@@ -114,7 +112,6 @@ def _sheet_spans(
     profile: ChunkingProfile,
     limit: int,
 ) -> list[Span]:
-    """Return the spans of a workbook; each sheet is split separately."""
     # The end of a sheet depends on the first sentence of the next sheet, as the end of a text
     # depends on the sentence that would follow.
     canonical, sentences = measured.canonical, measured.sentences
@@ -138,11 +135,9 @@ def _sheet_spans(
 
 
 def widest(count: Callable[[int], int], width: int, limit: int) -> int:
-    """Return nearly the largest width with `count(width) <= limit`, at least 1.
-
-    `count(width)` must exceed the limit. Larger widths are not counted, so that nothing after the
-    width influences the result.
-    """
+    """Return nearly the largest width with `count(width) <= limit`, at least 1."""
+    # `count(width)` must exceed the limit. Larger widths are not counted, so that nothing after the
+    # width influences the result.
     fits, over = 1, width
     probe = width * limit // max(count(width), 1)
     while over - fits > max(1, width // _SLACK):
@@ -157,10 +152,8 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 
 
 def _window_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return windows of `size` characters, each sharing `overlap` with the last one.
-
-    With `whole_words`, the overlap is half to twice as long, as sentences allow.
-    """
+    """Return windows of `size` characters, each sharing `overlap` with the last one."""
+    # With `whole_words`, the overlap is half to twice as long, as sentences allow.
     text, size = measured.canonical.text, profile.size
     is_separate = profile.overlap_mode is OverlapMode.SEPARATE
     ends = [sentence.end for sentence in measured.sentences]
@@ -205,10 +198,9 @@ class _WindowCutter(Struct, frozen=True):
         *,
         whole_characters: bool = False,
     ) -> Iterator[tuple[int, int]]:
-        """Yield the bounds of the windows of `text[start:stop]`, which ends with a word.
-
-        No window ends inside one of the `tables`, nor, with `whole_characters`, inside a grapheme.
-        """
+        """Yield the bounds of the windows of `text[start:stop]`, which ends with a word."""
+        # No window ends inside one of the `tables`, nor, with `whole_characters`, inside a
+        # grapheme.
         # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one
         # might not advance. If a narrowed window holds nothing new, it starts without overlap.
         # Windows of white space only are skipped.
@@ -250,11 +242,9 @@ class _WindowCutter(Struct, frozen=True):
         return max(tokens, limit * letters // MAX_OTHER_LETTERS)
 
     def overlap_start(self, begin: int, offset: int, end: int) -> int:
-        """Return the start of the overlap at the end of a window that would start at `offset`.
-
-        It is the first sentence from there on that leaves half of the overlap, else the sentence
-        around the offset if that does not double the overlap, else another sentence or a word.
-        """
+        """Return the start of the overlap at the end of a window that would start at `offset`."""
+        # It is the first sentence from there on that leaves half of the overlap, else the sentence
+        # around the offset if that does not double the overlap, else another sentence or a word.
         starts = self.starts
         if starts is None or not begin < offset < end:
             return offset
@@ -306,11 +296,9 @@ class Tables(Struct, frozen=True):
         return row if row > start else end
 
     def overlap_start(self, begin: int, offset: int, end: int, known: int) -> int:
-        """Return the start of the overlap at the end of a chunk that would start at `offset`.
-
-        The overlap never starts inside a table. If a table follows the chunk, by the text before
-        `known`, the overlap starts with a paragraph, such as a caption, if there is one.
-        """
+        """Return the start of the overlap at the end of a chunk that would start at `offset`."""
+        # The overlap never starts inside a table. If a table follows the chunk, by the text before
+        # `known`, the overlap starts with a paragraph, such as a caption, if there is one.
         if not begin < offset < end:
             return offset
         if self.start_around(begin, offset, end) is not None:
@@ -371,18 +359,14 @@ def _has_sheets(canonical: CanonicalText) -> bool:
 
 
 def _is_program(canonical: CanonicalText) -> bool:
-    """Return whether a text is a program, in which a bar is an operator and not part of a table.
-
-    A program has its name as chapter; other texts with numbered lines have no chapter.
-    """
+    """Return whether a text is a program, in which a bar is an operator and not part of a table."""
+    # A program has its name as chapter; other texts with numbered lines have no chapter.
     return _has_lines(canonical) and canonical.place_at(0).chapter is not None
 
 
 def _break(text: str, start: int, stop: int, starts: Sequence[int] | None = None) -> int:
-    """Return the end of the chunk in the window from `start` to `stop`.
-
-    With the `starts` of sentences, these decide about sentences, and no grapheme is cut.
-    """
+    """Return the end of the chunk in the window from `start` to `stop`."""
+    # With the `starts` of sentences, these decide about sentences, and no grapheme is cut.
     width = stop - start
     half, third = start + width // 2 + 1, start + width * 3 // 10 + 1
     end = text.rfind(_PARAGRAPH, half - 2, stop) + 2
@@ -399,10 +383,8 @@ def _break(text: str, start: int, stop: int, starts: Sequence[int] | None = None
 
 
 def _sentence_end(text: str, half: int, stop: int, starts: Sequence[int] | None) -> int:
-    """Return the last end of a sentence, with the white space after it, from `half` to `stop`.
-
-    A smaller number if there is none.
-    """
+    """Return the last end of a sentence, with the white space after it, from `half` to `stop`."""
+    # A smaller number if there is none.
     if starts is not None:
         found = bisect_right(starts, stop)
         return starts[found - 1] if found else 0
@@ -460,10 +442,8 @@ class _SentenceChunker(Struct):
             start = self._outside(begin, start, end)
 
     def _outside(self, begin: int, first: int, end: int) -> int:
-        """Return the first of the sentences from `first` to `end` that is not inside a table.
-
-        Sentences before `begin` do not count.
-        """
+        """Return the first of the sentences from `first` to `end` that is not inside a table."""
+        # Sentences before `begin` do not count.
         while self.tables and first < end and self.tables.continues(begin, first):
             first += 1
         return first
@@ -521,7 +501,6 @@ class _SentenceChunker(Struct):
         return self.tokens.count(start, stop) <= self.limit
 
     def _context(self, chapter: int, first: int) -> int:
-        """Return the start of the separate overlap before a span."""
         if self.profile.overlap_mode is not OverlapMode.SEPARATE:
             return self.sentences[first].start
         before = max(chapter, first - self.profile.overlap)
@@ -576,13 +555,11 @@ class _TableRows(Struct, frozen=True):
         return self.next_row[sid] == sid or self.continues(first, sid)
 
     def any_between(self, first: int, stop: int) -> bool:
-        """Return whether a table begins or continues between two sentences."""
         return self.next_row[first] < stop
 
 
 def _token_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return spans of at most `size` tokens; each shares at most `overlap` with the previous
-    span."""
+    """Return spans of at most `size` tokens, of which neighbours share at most `overlap`."""
     text = measured.canonical.text
     ends = [sentence.end for sentence in measured.sentences]
     size = min(profile.size, limit)

@@ -85,7 +85,6 @@ class Preparation(Struct, frozen=True):
     """Whether a new document without a declared audience or a rule is refused."""
 
     def for_world(self, defaults: Defaults) -> Preparation:
-        """Return the settings for a world with these defaults."""
         return replace(self, plain=defaults.values.plain)
 
     @property
@@ -129,7 +128,6 @@ class Preparation(Struct, frozen=True):
         return self.chunking_named(declared.chunking)
 
     def chunking_named(self, name: str) -> ChunkingProfile:
-        """Return the chunking profile of this name; raises InvalidArgument if there is none."""
         try:
             return self._with_defaults(self.chunkings[name])
         except KeyError:
@@ -139,7 +137,6 @@ class Preparation(Struct, frozen=True):
             ) from None
 
     def _with_defaults(self, profile: ChunkingProfile) -> ChunkingProfile:
-        """Return a profile with the flags that the world's defaults decide."""
         return replace(profile, whole_rows=not self.plain, whole_words=not self.plain)
 
     def recipe(
@@ -276,10 +273,7 @@ def make_text(
 
 
 def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
-    """Return the parsed source; without text, with the alternative texts of its pictures.
-
-    Raises SourceRefused if there is no text.
-    """
+    """Return the parsed source; without text, with the alternative texts of its pictures."""
     if any(clean(block.text).strip() for block in loaded.blocks):
         return loaded
     loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
@@ -310,10 +304,8 @@ def _show_alt(block: Block) -> Block:
 
 
 def _sample_prose(canonical: CanonicalText) -> str:
-    """Return the first characters of a text without its programs, which are in no language.
-
-    What a reader of these characters has not read takes no part, also if they are all programs.
-    """
+    """Return the first characters of a text without its programs, which are in no language."""
+    # What a reader of these characters has not read takes no part, also if they are all programs.
     parts, end = [], 0
     for start, after in canonical.programs:
         parts.append(canonical.text[end : min(start, SAMPLE)])
@@ -326,7 +318,6 @@ MAX_QUOTED_LINES = 5
 
 
 def _remarks(loaded: Loaded, *, redacted: bool) -> Iterator[str]:
-    """Yield the remarks of the report about a document."""
     if not loaded.removed:
         return
     lines = Counter(loaded.removed)
@@ -407,7 +398,6 @@ def measure_sentences(measured: MeasuredText) -> MeasuredSentences:
 def text_chunks(
     measured: MeasuredText, chunking: ChunkingProfile, input_limit: int
 ) -> tuple[NewChunk, ...]:
-    """Return the text chunks that a chunking profile makes."""
     chunks = make_chunks(measured, chunk_spans(measured, chunking, input_limit))
     return deduplicate(chunks) if chunking.dedupe else chunks
 

@@ -70,7 +70,6 @@ class DraftTools(Struct, frozen=True):
 def prepare(
     preparation: Preparation, declared: DocumentOptions, content: Content, counter: TokenCounter
 ) -> tuple[ParseOptions, str]:
-    """Return the parse options and the recipe of a source."""
     options = preparation.parse_options(declared, content.traits)
     recipe = preparation.recipe(
         declared,
@@ -121,7 +120,6 @@ def run_task(task: DraftTask, tools: DraftTools, trace: RequestTrace = NULL_OBSE
 
 
 def _with_line(loaded: Loaded, line: int) -> Loaded:
-    """Return a parsed record with the line of its file that it begins in."""
     if not line:
         return loaded
     first, *others = loaded.blocks

@@ -37,11 +37,9 @@ Item = tuple[TextHash, str]
 def batches(
     texts: Sequence[Item], limits: EmbeddingLimits, prefix: str = ""
 ) -> Iterator[list[Item]]:
-    """Group texts so that no batch exceeds the limits; a text above them is a separate batch.
-
-    The `prefix` of each text counts, and so do the canaries if the provider returns the vectors of
-    a batch together.
-    """
+    """Group texts so that no batch exceeds the limits; a text above them is a separate batch."""
+    # The `prefix` of each text counts, and so do the canaries if the provider returns the vectors
+    # of a batch together.
 
     def estimate(text: str) -> int:
         return -(-(len(prefix) + len(text)) // CHARACTERS_PER_TOKEN)
@@ -177,10 +175,8 @@ class Canary:
 
 
 def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -> list[Vector]:
-    """Return one vector for each text; a reply with fewer or more is refused.
-
-    After a timeout several texts are not sent again together, but in smaller batches.
-    """
+    """Return one vector for each text; a reply with fewer or more is refused."""
+    # After a timeout several texts are not sent again together, but in smaller batches.
     vectors = call_with_retries(
         lambda: embedder.embed_documents(texts),
         clock,
@@ -294,7 +290,6 @@ class EmbeddedBatch(Struct, frozen=True):
 
     @property
     def rejected(self) -> tuple[TextHash, ...]:
-        """Return the texts without a vector."""
         return tuple(text_hash for text_hash in self.notes if text_hash not in self.vectors)
 
     def __or__(self, other: EmbeddedBatch) -> EmbeddedBatch:
@@ -378,10 +373,8 @@ class _BatchEmbedder(Struct, frozen=True):
             return self.embed(batch)
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
-        """Embed a batch; halve it if it is too large, times out, or has a text that is too long.
-
-        After a timeout, later batches are not larger than the halves of that batch.
-        """
+        """Embed a batch; halve it if it is too large, times out, or has a text that is too long."""
+        # After a timeout, later batches are not larger than the halves of that batch.
         self.token.check()
         if self.in_time and len(batch) > min(self.in_time):
             return self._halve(batch)
@@ -476,11 +469,7 @@ def check_drift(
 def check_probe(
     embedder: Embedder, clock: Clock, stored: Mapping[str, Vector], name: str
 ) -> Vector:
-    """Return the vector of a probe to store; a stored vector is returned unchanged.
-
-    Raises:
-        ModelDrifted: the model now embeds the probe differently.
-    """
+    """Return the vector of a probe to store; a stored vector is returned unchanged."""
     profile = learn_profile(embedder, clock)
     [vector] = _send(embedder, [PROBES[name]], clock)
     if not is_sound(vector, profile.dimensions):

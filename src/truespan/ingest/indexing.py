@@ -75,10 +75,8 @@ class Recut(NamedTuple):
 
 
 def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
-    """Return the chunks of a stored revision in a generation; None if the revision is gone.
-
-    The chunking profile of the generation takes precedence over that of the document.
-    """
+    """Return the chunks of a stored revision in a generation; None if the revision is gone."""
+    # The chunking profile of the generation takes precedence over that of the document.
     stored = deps.store.stored_text(scope, ref)
     if stored is None:
         return None
@@ -118,10 +116,8 @@ class Indexer:
     def index_revisions(
         self, refs: Sequence[RevisionRef], on_chunks: OnChunks, staged: Staged | None = None
     ) -> IndexOutcome:
-        """Embed the pending chunks of revisions, and activate complete staged revisions.
-
-        Chunks that were just `staged` need not be read from the store.
-        """
+        """Embed the pending chunks of revisions, and activate complete staged revisions."""
+        # Chunks that were just `staged` need not be read from the store.
         # If the index process dies, points that it had not flushed may be lost. None of them is
         # marked yet, so all are written again; their vectors are stored.
         for attempt in range(1, INDEX_ATTEMPTS + 1):
@@ -165,7 +161,6 @@ class Indexer:
         return self._embed(refs, on_chunks or (lambda _chunks, _ref: None), {})[0]
 
     def rechunk(self, ref: RevisionRef) -> bool:
-        """Store the chunks of a revision in this generation; False if the revision is gone."""
         recut, count_words = cut_again(self._deps, self._scope, ref), self._deps.count_words
         if recut is None:
             return False
@@ -345,7 +340,6 @@ def clear_retired(deps: IngestDeps, scope: Scope) -> None:
 
 
 def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
-    """Create the index of a generation if it is missing."""
     # A new index lacks the points that are marked as embedded. They are marked as pending, so that
     # an empty index is never taken for an empty result.
     if index.prepare(scope):
@@ -446,7 +440,6 @@ class _GenerationBuild:
         self._show(0, refs[-1])
 
     def _rechunk(self, ref: RevisionRef) -> bool:
-        """Chunk a revision; False if it is damaged, or was replaced or deleted meanwhile."""
         try:
             if self._indexer.rechunk(ref):
                 return True
@@ -489,10 +482,8 @@ _PAGE = 256
 
 
 def fill_word_states(deps: IngestDeps, scope: Scope) -> int:
-    """Compute the missing and damaged states of a generation; return the number of texts.
-
-    Nothing is done in a world without states, or if the model does not give any.
-    """
+    """Compute the missing and damaged states of a generation; return the number of texts."""
+    # Nothing is done in a world without states, or if the model does not give any.
     if not deps.word_states or find_state_embedder(deps.embedder) is None:
         return 0
     if deps.embedder.profile.id != scope.profile.id:

@@ -29,7 +29,6 @@ States = frozenset[int]
 
 
 def has_wildcard(text: str) -> bool:
-    """Return whether a path or name contains a wildcard."""
     return _WILD.search(text) is not None
 
 
@@ -52,7 +51,6 @@ class PathPattern(Struct, frozen=True):
         return cls(tuple(None if part == ANY_DEPTH else _name_test(part) for part in kept))
 
     def begin(self) -> States:
-        """Return the states of the folder in which the search begins."""
         return self._with_skipped({0})
 
     def enter(self, states: States, name: str) -> States:
@@ -78,7 +76,6 @@ class PathPattern(Struct, frozen=True):
         return not _is_hidden(name) if test is None else test(name)
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Return whether a path, split into its names, matches."""
         states = self.begin()
         for name in names[:-1]:
             states = self.enter(states, name)

@@ -53,10 +53,8 @@ def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> Document
 
 
 def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
-    """Return sources with the members of each file that holds several documents in its place.
-
-    A file that cannot be opened stays, with the reason, so that the run reports it.
-    """
+    """Return sources with the members of each file that holds several documents in its place."""
+    # A file that cannot be opened stays, with the reason, so that the run reports it.
     sources: list[Source] = []
     opened: list[str] = []
     unsupported = found.unsupported
@@ -83,10 +81,8 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
 
 
 def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
-    """Return the members of a file, or the named member, and the number of unsupported ones.
-
-    A file without members is returned itself.
-    """
+    """Return the members of a file, or the named member, and the number of unsupported ones."""
+    # A file without members is returned itself.
     declared = declared_with_sidecar(deps.sources.read_sidecar, replace(source, member=""))
     if declared.fields is None and holds_records(source.name):
         if source.member:
@@ -166,7 +162,6 @@ class MemberReader:
         self._members: dict[str, Member] = {}
 
     def read(self, source: Source) -> ReadSource:
-        """Read a source; raises SourceRefused."""
         if source.refusal is not None:
             raise errors.source_refusal(source.refusal.code, source.name, source.refusal.advice)
         if not source.member:

@@ -173,10 +173,8 @@ class _Run:
         return {document.doc_id: document for document in documents}
 
     def _claim_sources(self, known: Mapping[str, Document]) -> dict[str, Document]:
-        """Reserve the sources that are left, and return the documents that changed before that.
-
-        Another run of the same sources may have stored them meanwhile.
-        """
+        """Reserve the sources that are left, and return the documents that changed before that."""
+        # Another run of the same sources may have stored them meanwhile.
         if not self._sources:
             return {}
         self._log.claim([source.doc_id for source in self._sources])
@@ -310,7 +308,6 @@ class _Run:
         self._finish_source(source)
 
     def _relabel(self, source: Source, known: Document) -> None:
-        """Update the labels of a document whose text is unchanged."""
         declared = source.declared
         tags, audience = declared.tags or (), declared.audience or ()
         labels = {
@@ -380,8 +377,6 @@ class _Run:
             self._report_group(group, self._embed(group))
 
     def _embed(self, group: _Group) -> IndexOutcome:
-        """Embed and activate the revisions of a group."""
-
         def on_chunks(count: int, ref: RevisionRef) -> None:
             if self._stopped:
                 raise Interrupted
@@ -406,10 +401,8 @@ class _Run:
             self._deps.store.release_thread()
 
     def _derive_early(self, refs: Sequence[RevisionRef]) -> None:
-        """Derive the metadata of active revisions while others are read.
-
-        Those that fail are tried again and reported at the end of the run.
-        """
+        """Derive the metadata of active revisions while others are read."""
+        # Those that fail are tried again and reported at the end of the run.
         for start in range(0, len(refs), METADATA_BATCH):
             batch: list[Derived] = []
             with self._deps.trace.stage(Stage.METADATA):
@@ -441,7 +434,6 @@ class _Run:
         self._show("")
 
     def _stage(self, group: _Group) -> None:
-        """Stage the drafts of a group, and keep their chunks unless there are too many."""
         if not group.drafts:
             return
         with self._deps.trace.stage(Stage.STAGED):
@@ -480,7 +472,6 @@ class _Run:
                 self._log.document(replace(member, state=DocumentState.UNCHANGED))
 
     def _derive_metadata(self) -> None:
-        """Derive the metadata of documents that have none."""
         refs = self._deps.store.missing_metadata(self._scope)
         if refs:
             self._log.enter(Phase.METADATA)
@@ -525,7 +516,6 @@ class _Run:
         )
 
     def _report_remarks(self) -> None:
-        """Add remarks about single documents and about copies to the report."""
         self.report.warnings += self._remarks[:MAX_REMARKS]
         if (more := len(self._remarks) - MAX_REMARKS) > 0:
             self.report.warnings.append(
@@ -590,12 +580,10 @@ _MAX_LISTED = 3
 
 
 def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) -> str | None:
-    """Return the notice that is due after a run; None if there is none.
-
-    `added` has the number of chunks that the run added in each language. The notice is due once:
-    after the run with which the share of text in unknown languages exceeds the maximum. A run that
-    adds no such text reads nothing.
-    """
+    """Return the notice that is due after a run; None if there is none."""
+    # `added` has the number of chunks that the run added in each language. The notice is due once:
+    # after the run with which the share of text in unknown languages exceeds the maximum. A run
+    # that adds no such text reads nothing.
     added_foreign = _foreign(scope, added)
     if not added_foreign:
         return None
@@ -624,7 +612,6 @@ def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) ->
 
 
 def _foreign(scope: Scope, counts: Mapping[str, int]) -> Counter[str]:
-    """Return the counts of languages that the model was not trained for."""
     foreign: Counter[str] = Counter()
     for language, count in counts.items():
         if not is_trained_for(scope.profile, language):

@@ -20,10 +20,8 @@ from truespan.types.source import FoundSources, Root, Source, display_path, is_p
 
 
 def count_requests(tokens: int, texts: int, limits: EmbeddingLimits) -> int:
-    """Return the number of requests that embed `texts` texts of `tokens` tokens in all.
-
-    The few requests that check the provider are not counted.
-    """
+    """Return the number of requests that embed `texts` texts of `tokens` tokens in all."""
+    # The few requests that check the provider are not counted.
     by_texts = -(-texts // max(room_for_texts(limits), 1))
     by_tokens = -(-tokens // limits.tokens)
     return max(by_texts, by_tokens) if texts else 0
@@ -80,14 +78,12 @@ def documents_to_remove(
 
 
 def _is_within(path: str, opened: frozenset[str]) -> bool:
-    """Return whether a path is an opened file, or a member of one."""
     return bool(opened) and not opened.isdisjoint(
         [path, *(path[:at] for at, char in enumerate(path) if char == "/")]
     )
 
 
 def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the documents whose path matches a searched root."""
     folder = PurePath(to_utf8(root.folder))
     pattern = PathPattern.of(split_path(root.pattern)) if root.pattern else None
     for document in documents:
@@ -149,21 +145,17 @@ class DryRun(Struct, frozen=True):
 
     @property
     def documents(self) -> int:
-        """Return the number of sources."""
         return len(self.rows)
 
     @property
     def chunks(self) -> int:
-        """Return the number of chunks that would be made."""
         return sum(row.chunks for row in self.rows)
 
     @property
     def tokens(self) -> int:
-        """Return the number of tokens in these chunks."""
         return sum(row.tokens for row in self.rows)
 
     def count(self, outcome: DocumentOutcome) -> int:
-        """Return the number of sources with this outcome."""
         return sum(row.outcome is outcome for row in self.rows)
 
 

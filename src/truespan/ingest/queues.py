@@ -33,7 +33,6 @@ class SourceResult(Struct, frozen=True):
     draft: SourceDraft | SourceRefused
 
     def get(self) -> SourceDraft:
-        """Return the draft; raises SourceRefused."""
         if isinstance(self.draft, SourceRefused):
             raise self.draft
         return self.draft
@@ -42,7 +41,6 @@ class SourceResult(Struct, frozen=True):
 def make_drafts(
     maker: DraftMaker, sources: Sequence[Source], known: Mapping[str, Document]
 ) -> Generator[SourceResult, None, None]:
-    """Yield the result for each source, one after the other."""
     for source in sources:
         try:
             yield SourceResult(source, maker.make(source, known.get(source.doc_id)))
@@ -51,7 +49,6 @@ def make_drafts(
 
 
 def are_worth_workers(sources: Sequence[Source]) -> bool:
-    """Return whether workers would save more time than starting them takes."""
     return len(sources) > 1 and sum(source.size for source in sources) >= MIN_BYTES
 
 
@@ -79,7 +76,6 @@ class DraftQueue:
     def make_drafts(
         self, sources: Sequence[Source], known: Mapping[str, Document]
     ) -> Generator[SourceResult, None, None]:
-        """Yield the result for each source, in order."""
         jobs = self._workers.jobs
         with ThreadPoolExecutor(jobs, thread_name_prefix="draft") as pool:
             try:

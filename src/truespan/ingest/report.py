@@ -140,7 +140,6 @@ class IngestDeps(Struct, frozen=True):
     """Checks of the provider of each generation; runs of the same job share them."""
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a file or of an upload; raises SourceRefused."""
         if source.upload and self.uploads is not None:
             return self.uploads.read(source)
         return self.sources.read(source)
@@ -213,7 +212,6 @@ class IngestReport(Struct):
 
     @property
     def changed(self) -> bool:
-        """Whether a document was added, changed, labelled anew, moved or removed."""
         return bool(self.ingested or self.relabelled or self.moved or self.removed or self.resumed)
 
     def __repr__(self) -> str:

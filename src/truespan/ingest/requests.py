@@ -52,14 +52,12 @@ class IngestRequest(Struct, frozen=True):
     """Address of a list of pages."""
 
     def to_json(self) -> str:
-        """Return the request as it is stored with its job."""
         fields = to_builtins(self)
         options = fields.pop("options")
         return json.dumps({**fields, **options}, sort_keys=True)
 
     @classmethod
     def from_json(cls, stored: str) -> IngestRequest:
-        """Return the request that `to_json` wrote."""
         fields = json.loads(stored)
         return cls(
             paths=tuple(fields["paths"]),
@@ -151,7 +149,6 @@ def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSour
 
 
 def plan_request(deps: IngestDeps, scope: Scope, request: IngestRequest) -> DryRun:
-    """Return the effects of a request without running it."""
     found = find_sources(deps, scope, request)
     found = replace(found, sources=with_unique_paths(deps, scope, found.sources))
     limits = deps.embedder.limits.within(deps.limits)
@@ -272,10 +269,8 @@ def move_documents(
 def _find_moves(
     deps: IngestDeps, scope: Scope, sources: Sequence[Source], removed: Sequence[Document]
 ) -> list[Move]:
-    """Return the removed documents whose content is in a new source, with that source.
-
-    Of several sources with the same content, one with the same name is preferred.
-    """
+    """Return the removed documents whose content is in a new source, with that source."""
+    # Of several sources with the same content, one with the same name is preferred.
     lost: dict[str, list[Document]] = {}
     for document in removed:
         if not document.damaged:

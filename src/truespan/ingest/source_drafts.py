@@ -69,11 +69,9 @@ class _CopyFinder:
         """Paths of documents, by the hash of their content and by their audience."""
 
     def add(self, source_hash: str, audience: Audience, path: str) -> None:
-        """Remember that a source of this run becomes a document."""
         self._paths.setdefault((source_hash, audience), path)
 
     def find(self, source_hash: str, audience: Audience) -> str | None:
-        """Return the path of a document with this content and audience; None if there is none."""
         key = source_hash, audience
         if key in self._paths:
             return self._paths[key]
@@ -107,28 +105,20 @@ class DraftMaker:
         self._recorded_recipes: dict[tuple[object, ...], str] = {}
 
     def make(self, source: Source, known: Document | None) -> SourceDraft:
-        """Return the draft of a source, of which `known` is the stored document.
-
-        Raises SourceRefused.
-        """
+        """Return the draft of a source, of which `known` is the stored document."""
         prepared = self.prepare(source, known)
         if isinstance(prepared, SourceDraft):
             return prepared
         return self.complete(prepared, self.run(prepared.task))
 
     def run(self, task: DraftTask) -> Draft:
-        """Return the draft of a task, made in this process; raises SourceRefused."""
         return run_task(task, self._tools, self._deps.trace)
 
     def prepare(
         self, source: Source, known: Document | None, on_content: OnContent = lambda _digest: None
     ) -> PreparedSource | SourceDraft:
-        """Return the task that makes the draft of a source, or the result if none is needed.
-
-        `on_content` is called with the digest of the content before it is compared with others.
-
-        Raises SourceRefused.
-        """
+        """Return the task that makes the draft of a source, or the result if none is needed."""
+        # `on_content` is called with the digest of the content before it is compared with others.
         if source.is_page and known is not None and not source.origin and is_page(known.origin):
             # A page that is now named directly still belongs to its sitemap.
             source = replace(source, origin=known.origin)
@@ -166,12 +156,10 @@ class DraftMaker:
         return PreparedSource(source, task, original)
 
     def is_recorded(self, source: Source, known: Document) -> bool:
-        """Return whether a file without declared labels is stored as it is now.
-
-        This is a shortcut for the many files of a folder that are unchanged: if it returns False,
-        `make` decides, with more work for each file. A sidecar that was added since the folder was
-        listed is noticed by the next run.
-        """
+        """Return whether a file without declared labels is stored as it is now."""
+        # This is a shortcut for the many files of a folder that are unchanged: if it returns False,
+        # `make` decides, with more work for each file. A sidecar that was added since the folder
+        # was listed is noticed by the next run.
         if source.member or source.upload or source.refusal or source.declared != UNDECLARED:
             return False
         if source.origin or known.origin or not known.version:
@@ -206,13 +194,8 @@ class DraftMaker:
     def _audience_of(
         self, stated: Audience | None, source: Source, known: Document | None
     ) -> Audience:
-        """Return the audience stated, by a rule, of the stored document, or by default.
-
-        Even a manifest line without an audience must not show a document to more callers.
-
-        Raises:
-            SourceRefused: there is none, and the world or the settings require one.
-        """
+        """Return the audience stated, by a rule, of the stored document, or by default."""
+        # Even a manifest line without an audience must not show a document to more callers.
         if stated is not None:
             return stated
         by_rule = self._audience_by_rule(source, known)
@@ -230,7 +213,6 @@ class DraftMaker:
         return find_rule(rules, self._world, _shown_path(source, known)) if rules else None
 
     def complete(self, prepared: PreparedSource, draft: Draft) -> SourceDraft:
-        """Return the result for a source whose draft was made."""
         self._copies.add(draft.source_hash, draft.audience, prepared.source.shown_path)
         source, content = prepared.source, prepared.task.content
         kept = None
@@ -239,10 +221,8 @@ class DraftMaker:
         return SourceDraft(source, draft, prepared.original, kept)
 
     def _read(self, source: Source, known: Document | None) -> tuple[Page | None, Content | None]:
-        """Return a page, if it is one, and the content of a source.
-
-        The content is None for a page that its server says is unchanged.
-        """
+        """Return a page, if it is one, and the content of a source."""
+        # The content is None for a page that its server says is unchanged.
         page, line = None, 0
         if source.is_page:
             pages = self._deps.require_pages()
@@ -259,10 +239,7 @@ class DraftMaker:
         return source.declared.copies or self._preparation.copies
 
     def _find_original(self, source: Source, content: Content) -> str | None:
-        """Return the path of a document with the same content, or None.
-
-        Raises SourceRefused if copies are refused.
-        """
+        """Return the path of a document with the same content, or None."""
         original = self._copies.find(content.digest, source.declared.audience or ())
         if original is not None and self._copies_of(source) is Copies.REFUSE:
             raise SourceRefused(

@@ -83,7 +83,6 @@ class Traits(NamedTuple):
 
 
 def traits_of(name: str, data: bytes) -> Traits:
-    """Return the properties of the format of a source."""
     found = format_of(name, data)
     if found is None:
         return _UNKNOWN
@@ -123,11 +122,7 @@ def is_drawn(name: str, data: bytes) -> bool:
 
 
 def draw(data: bytes, request: PictureRequest) -> Rendering | None:
-    """Return a page of a source as it looks; None if there is none, or no part of it alone.
-
-    Raises:
-        SourceRefused: The source is broken or too large.
-    """
+    """Return a page of a source as it looks; None if there is none, or no part of it alone."""
     found = format_of(request.name, data)
     path = None if found is None else tables().pictures.get(found.name)
     # Imported on first use, as parsers are.

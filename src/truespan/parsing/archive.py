@@ -90,15 +90,7 @@ class Archive:
         return member if member in self._entries else self._folded.get(member.lower())
 
     def read(self, member: str) -> bytes | None:
-        """Return the bytes of a member; None if it does not exist.
-
-        Raises:
-            SourceRefused: the bytes do not match the directory.
-            SourceRefused: the member needs a password.
-            SourceRefused: the member, or all members read so far, exceed the limits.
-            SourceRefused: the compression ratio is too high.
-            SourceRefused: the compression method is not supported.
-        """
+        """Return the bytes of a member; None if it does not exist."""
         entry = self._entries.get(member)
         if entry is None:
             return None
@@ -153,11 +145,9 @@ def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
 def _find_starts(
     name: str, data: bytes, entries: Iterable[zipfile.ZipInfo], end: int
 ) -> dict[int, int]:
-    """Return the start of the bytes of each member, by the offset of its header.
-
-    The header must match the directory. Members must not share bytes: that is how a small archive
-    claims to contain petabytes.
-    """
+    """Return the start of the bytes of each member, by the offset of its header."""
+    # The header must match the directory. Members must not share bytes: that is how a small archive
+    # claims to contain petabytes.
     starts: dict[int, int] = {}
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):

@@ -50,7 +50,6 @@ class Passage(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether the passage has neither text nor figures."""
         return not self.figures and (not self.text or self.text.isspace())
 
     def strip(self) -> Passage:
@@ -60,11 +59,9 @@ class Passage(NamedTuple):
         return self._cut(len(self.text) - len(self.text.lstrip()), self.text.strip())
 
     def trim(self) -> Passage:
-        """Remove blank lines at both ends.
-
-        The indentation of the first line is kept (it matters in code), unless a figure precedes the
-        first word.
-        """
+        """Remove blank lines at both ends."""
+        # The indentation of the first line is kept (it matters in code), unless a figure precedes
+        # the first word.
         if not self.text[:1].isspace():
             return self.strip()
         margin = len(self.text) - len(self.text.lstrip())
@@ -149,10 +146,8 @@ class TableLines:
         self._pending: tuple[Figure, ...] = ()
 
     def add_row(self, cells: list[Passage], *, is_header: bool = False, repeats: int = 1) -> None:
-        """Add a row without the cells at its end that have no text.
-
-        Their figures follow the text of the row: a picture does not change the text.
-        """
+        """Add a row without the cells at its end that have no text."""
+        # Their figures follow the text of the row: a picture does not change the text.
         count = len(cells)
         while count and not cells[count - 1].text.strip():
             count -= 1
@@ -209,11 +204,9 @@ class BlockWriter(Struct):
         in_contents: bool = False,
         is_contents: bool = False,
     ) -> None:
-        """Add a paragraph, a heading of `level`, or a list item with `marker`.
-
-        An item with the marker "" continues the previous item. A contents list (`in_contents`) has
-        no headings; `is_contents` is true if the style is one of contents lists.
-        """
+        """Add a paragraph, a heading of `level`, or a list item with `marker`."""
+        # An item with the marker "" continues the previous item. A contents list (`in_contents`)
+        # has no headings; `is_contents` is true if the style is one of contents lists.
         if passage.blank:
             return
         marked = in_contents or is_contents
@@ -247,7 +240,6 @@ class BlockWriter(Struct):
     def add_table(
         self, passage: Passage, header_rows: int = 0, *, in_contents: bool = False
     ) -> None:
-        """Add a table, one line for each row."""
         is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
         self._add_block(BlockKind.TABLE, passage, is_contents, header_rows)
 
@@ -294,7 +286,6 @@ class BlockWriter(Struct):
 
 
 def heading_level(style: str) -> int | None:
-    """Return the level of a heading style; None for another style."""
     found = _HEADING.fullmatch(style)
     return int(found[1]) if found else None
 
@@ -305,5 +296,4 @@ def style_kind(style: str) -> BlockKind | None:
 
 
 def is_contents_style(style: str) -> bool:
-    """Return whether a style is one of contents lists or indexes."""
     return bool(_CONTENTS_STYLE.fullmatch(style))

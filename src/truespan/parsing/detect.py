@@ -35,11 +35,9 @@ _CONTENT_TYPES = b"[Content_Types].xml"
 
 
 def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
-    """Return whether to parse a file found in a folder or by a pattern.
-
-    Source code and configuration files need a pattern with their extension, such as `*.py`: a
-    folder of documents often contains scripts. Images need `ocr`.
-    """
+    """Return whether to parse a file found in a folder or by a pattern."""
+    # Source code and configuration files need a pattern with their extension, such as `*.py`: a
+    # folder of documents often contains scripts. Images need `ocr`.
     named = format_by_name(name)
     if named is None:
         return False
@@ -49,16 +47,13 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
 
 
 def format_by_name(name: str) -> FileFormat | None:
-    """Return the format that the ending of a name stands for."""
     return formats_by_ending().get(_ending(name))
 
 
 def format_of(name: str, data: bytes) -> FileFormat | None:
-    """Return the format of a source; None if there is no loader for it.
-
-    Archives, PDF and images are detected by their content under any name, and so are HTML saved as
-    text and formats with a mark. For all other formats the name decides.
-    """
+    """Return the format of a source; None if there is no loader for it."""
+    # Archives, PDF and images are detected by their content under any name, and so are HTML saved
+    # as text and formats with a mark. For all other formats the name decides.
     named = format_by_name(name)
     if named not in (None, PDF) and data[:1] not in _first_bytes():
         return named
@@ -100,11 +95,9 @@ def _zip_format(data: bytes) -> FileFormat | None:
 
 
 def _zip_names(data: bytes) -> list[bytes] | None:
-    """Return the names in the directory of an archive; None if it cannot be read.
-
-    Documents are distinguished from other archives by their top-level parts, since a folder of an
-    archive may contain the parts of a document too.
-    """
+    """Return the names in the directory of an archive; None if it cannot be read."""
+    # Documents are distinguished from other archives by their top-level parts, since a folder of an
+    # archive may contain the parts of a document too.
     end = data.rfind(_ZIP[1], -_ZIP_END_ROOM)
     if end < 0 or end + _ZIP_END.size > len(data):
         return None
@@ -126,13 +119,11 @@ def _has_part(names: list[bytes] | None, data: bytes, part: bytes) -> bool:
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file of this name only contains other files."""
     named = format_by_name(name)
     return named is not None and named.only_members
 
 
 def holds_records(name: str) -> bool:
-    """Return whether a file of this name has records."""
     named = format_by_name(name)
     return named is not None and named.has_records
 
@@ -144,7 +135,6 @@ def may_hold_members(name: str) -> bool:
 
 
 def explain_refusal(name: str, data: bytes) -> SourceRefused:
-    """Return the error for a source without a known format."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceRefused("source_encrypted", name)
     if _ending(name) == ".msg":
@@ -185,11 +175,9 @@ _IN_1252 = re.compile("[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 
 
 def decode(data: bytes) -> str | None:
-    """Decode text; None if the data are not text.
-
-    UTF-8 is the default, UTF-16 and UTF-32 need a byte order mark, and Windows-1252 is the fallback
-    if there are no control characters.
-    """
+    """Decode text; None if the data are not text."""
+    # UTF-8 is the default, UTF-16 and UTF-32 need a byte order mark, and Windows-1252 is the
+    # fallback if there are no control characters.
     if data.startswith(_OTHER_FORMATS) or data[_TAR_PLACE:].startswith(_TAR_MARK):
         return None
     for mark, encoding in _MARKS:
@@ -209,7 +197,6 @@ def decode(data: bytes) -> str | None:
 
 
 def require_text(name: str, data: bytes) -> str:
-    """Decode text; raise SourceRefused if the data are not text."""
     text = decode(data)
     if text is None:
         raise SourceRefused("source_not_text", name)
@@ -246,11 +233,9 @@ def _decode_strictly(data: bytes, encoding: str) -> str | None:
 
 
 def _check_text(text: str | None) -> str | None:
-    """Return `text`; None if more than a tenth of it are control characters.
-
-    Windows-1252 characters decoded as Latin-1 are restored: typographic quotes and dashes became
-    control characters, and cleaning would drop every apostrophe.
-    """
+    """Return `text`; None if more than a tenth of it are control characters."""
+    # Windows-1252 characters decoded as Latin-1 are restored: typographic quotes and dashes became
+    # control characters, and cleaning would drop every apostrophe.
     if text is None:
         return None
     # Deleting the other bytes and counting is many times as fast as searching.

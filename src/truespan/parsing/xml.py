@@ -59,11 +59,9 @@ _SAFE: dict[str, Any] = {
 
 
 def parse_xml(name: str, data: bytes) -> etree._Element:
-    """Return the root of an XML document, without comments and processing instructions.
-
-    The document must be well-formed, without a document type, and within the limits of depth and
-    size.
-    """
+    """Return the root of an XML document, without comments and processing instructions."""
+    # The document must be well-formed, without a document type, and within the limits of depth and
+    # size.
     wide = data.startswith(_WIDE)
     document = _to_utf8(name, data) if wide else data
     if _DOCTYPE.match(document):
@@ -72,11 +70,9 @@ def parse_xml(name: str, data: bytes) -> etree._Element:
 
 
 def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
-    """Yield the elements with these tags when they end, and release them.
-
-    `{*}row` is a row in any namespace. The rules of `parse_xml` apply, but the document may be
-    large.
-    """
+    """Yield the elements with these tags when they end, and release them."""
+    # `{*}row` is a row in any namespace. The rules of `parse_xml` apply, but the document may be
+    # large.
     document = _to_utf8(name, data) if data.startswith(_WIDE) else data
     if _DOCTYPE.match(document):
         raise SourceRefused("source_unsafe", name)
@@ -98,11 +94,9 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
 
 
 def parse_xhtml(name: str, data: bytes) -> etree._Element:
-    """Return the root of a page; it is parsed as HTML if it is not well-formed XML.
-
-    Compare tags with `local`, because the namespace depends on the parser. A document type with
-    declarations is unsafe.
-    """
+    """Return the root of a page; it is parsed as HTML if it is not well-formed XML."""
+    # Compare tags with `local`, because the namespace depends on the parser. A document type with
+    # declarations is unsafe.
     page = _CONTROLS.sub("", _decode_page(name, data))
     if found := _PAGE_DOCTYPE.match(page):
         if found["end"] == "[":

@@ -1,7 +1,5 @@
 """The base of chat models: retries, limits and the errors for complaints of providers.
 
-Owns: retries before the first piece, the length of a reply, and the errors for complaints.
-Does not own: the requests and the lines of a protocol; each provider's module has those.
 Must hold: after the first piece nothing is requested again, and no error quotes a reply.
 """
 

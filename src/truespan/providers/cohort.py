@@ -22,7 +22,6 @@ VECTORS_DIGEST = "ecfab9ca8bbd742affe4a9c64c7c764ffd2ba33526ce5c4241484d79dfa219
 
 
 def read_texts() -> tuple[str, ...]:
-    """Return the texts of the cohort."""
     return tuple(read_checked(TEXTS_FILE, DIGEST, advice=REINSTALL).decode().splitlines())
 
 

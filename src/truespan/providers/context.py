@@ -38,7 +38,6 @@ class ModelContext(Struct, frozen=True):
         return self.settings.embedding.threads or None
 
     def key_ring(self, provider: str, *, keyless: bool = False) -> KeyRing:
-        """Return the keys of a provider, or an empty ring for a server that needs none."""
         from truespan.providers.keys import KeyRing
 
         keys = () if keyless else self.settings.keys

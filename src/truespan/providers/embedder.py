@@ -1,7 +1,5 @@
 """The base of embedders over HTTP: the learnt model, and common refusals.
 
-Owns: learning a model once, and common refusals.
-Does not own: retries, batches and the check of their order; ingestion does that for all.
 Must hold: nothing is cut silently, and one profile stands for one model.
 """
 
@@ -100,7 +98,6 @@ class HttpEmbedder(ABC):
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """Return the profile of the configured model, learnt once; raises as embedding does."""
         return self._known().profile
 
     def may_have(self, profile: EmbeddingProfile) -> bool:
@@ -115,14 +112,12 @@ class HttpEmbedder(ABC):
         return same_size and profile.model == self._model
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector per text, in the order of the texts."""
         if not texts:
             return []
         known = self._known()
         return self._embed(known, [known.prefixes.document + sendable(text) for text in texts])
 
     def embed_query(self, text: str) -> Vector:
-        """Return the vector of a query."""
         with sending_query():
             known = self._known()
             [vector] = self._embed(known, [known.prefixes.query + sendable(text)], query=True)

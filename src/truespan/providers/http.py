@@ -1,7 +1,5 @@
 """JSON over HTTP to a provider that the operator named, and the errors for its failures.
 
-Owns: requests, the size of a reply, and the errors for statuses and broken connections.
-Does not own: the meaning of a provider's own messages; its module examines a reply first.
 Must hold: no redirect is followed, no proxy of the environment is used, and no error contains a
 request's text, a reply's body or a key.
 """
@@ -83,7 +81,6 @@ class Reply:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the status is a success."""
         return 200 <= self.status < 300
 
     @property
@@ -116,7 +113,6 @@ class Reply:
 
     @property
     def names_no_model(self) -> bool:
-        """Return whether the reply says that there is no such model."""
         return self.says(_NO_SUCH_MODEL)
 
     def size_refusal(self) -> errors.ProviderRefused | None:
@@ -158,7 +154,6 @@ class Reply:
         return "" if any(part in self.sent for part in parts) else text
 
     def failure(self) -> errors.ServiceError:
-        """Return the error for a status that is not a success."""
         if self.status >= 500 and self.says(_PERMANENT):
             says = f": {self.quotable}" if self.quotable else ""
             return errors.ProviderRefused(
@@ -234,7 +229,6 @@ class JsonClient:
         weakref.finalize(self, _close_all, self._idle)
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Reply:
-        """Return the reply to a GET; raises as `post` does."""
         return self._request("GET", path, None, headers)
 
     def post(
@@ -410,10 +404,8 @@ class JsonClient:
             yield bytes(pending).removesuffix(b"\r")
 
     def _failure(self, error: OSError | HTTPException) -> errors.TruespanError:
-        """Return the error for a failed connection.
-
-        The message of the exception is not used: it may quote the request or the reply.
-        """
+        """Return the error for a failed connection."""
+        # The message of the exception is not used: it may quote the request or the reply.
         if known := errors.resource_error(error):
             return known
         match error:
@@ -459,10 +451,8 @@ def sendable(text: str) -> str:
 
 
 def read_pause(value: str, now: float) -> float | None:
-    """Return the seconds of a Retry-After, at most `MAX_PAUSE`; None if it is invalid.
-
-    It is a number of seconds or a date. A date in the past means no pause.
-    """
+    """Return the seconds of a Retry-After, at most `MAX_PAUSE`; None if it is invalid."""
+    # It is a number of seconds or a date. A date in the past means no pause.
     value = value.strip()
     if value.isascii() and value.isdigit():
         return MAX_PAUSE if len(value) > 4 else min(float(value), MAX_PAUSE)

@@ -1,7 +1,5 @@
 """The keys of one provider: their rotation, cooldowns and denials.
 
-Owns: the rotation of keys, their cooldowns, and the error when none is left.
-Does not own: the sources of keys, and sending a key.
 Must hold: the text of a key is passed only to the call that sends it.
 """
 
@@ -59,13 +57,7 @@ class KeyRing:
                 )
 
     def send(self, model: str, request: Callable[[Secret | None], AnyReply]) -> AnyReply:
-        """Send a request with one key after the other until one is neither denied nor limited.
-
-        Raises:
-            InvalidConfiguration: no enabled key may be used for the model.
-            ProviderUnavailable: every usable key is cooling down.
-            ProviderRefused: every key was denied.
-        """
+        """Send a request with one key after the other until one is neither denied nor limited."""
         if self._keyless:
             return request(None)
         tried: set[str] = set()
@@ -110,9 +102,7 @@ class KeyRing:
         return None
 
     def _wait(self, key: ProviderKey) -> float:
-        """Return the remaining seconds of the cooldown of a key.
-
-        An end further ahead than any cooldown is ignored: the clock was set back.
-        """
+        """Return the remaining seconds of the cooldown of a key."""
+        # An end further ahead than any cooldown is ignored: the clock was set back.
         left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
         return left if _NEARLY < left <= MAX_PAUSE + _NEARLY else 0.0

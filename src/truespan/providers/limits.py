@@ -44,12 +44,7 @@ class RequestSlots:
 
     @contextmanager
     def hold(self, seconds: float | None = None) -> Iterator[None]:
-        """Wait for a slot, at most `seconds` if given, and hold it within the block.
-
-        Raises:
-            Interrupted: the request was cancelled while it waited.
-            TimeoutError: no slot became free in time.
-        """
+        """Wait for a slot, at most `seconds` if given, and hold it within the block."""
         token, turn = current_cancel_token(), threading.Event()
         waiting = self._queries if _FOR_QUERY.get() else self._documents
         token.add_callback(turn.set)

@@ -1,7 +1,5 @@
 """Files of a model on this machine: reading, hashing, the tokenizer, and the stated properties.
 
-Owns: the files of a model's folder and everything that its configuration files state.
-Does not own: the networks in these files.
 Must hold: the bytes that were hashed are the bytes used, and no file outside the model's folder is
 read.
 """
@@ -59,7 +57,6 @@ class ModelFiles(ABC):
         return self.location / name
 
     def remedy(self) -> str:
-        """Return the advice for a file with another content than expected."""
         return _CHANGED
 
     def read(self, name: str) -> bytes:
@@ -67,11 +64,9 @@ class ModelFiles(ABC):
         return read_checked(self.path(name), self.digests[name], advice=self.remedy())
 
     def tokenizer(self) -> Tokenizer:
-        """Return the model's tokenizer, loaded once, without truncation and padding.
-
-        Names of special tokens in a text are read as ordinary text: a document cannot end its own
-        input by spelling out a separator.
-        """
+        """Return the model's tokenizer, loaded once, without truncation and padding."""
+        # Names of special tokens in a text are read as ordinary text: a document cannot end its own
+        # input by spelling out a separator.
         with self._loading:
             if self._tokenizer is not None:
                 return self._tokenizer
@@ -183,11 +178,7 @@ class ModelFolder(ModelFiles):
         )
 
     def max_length(self, declared: int = 0) -> int:
-        """Return the maximum number of tokens of a text, including special tokens.
-
-        Raises:
-            InvalidConfiguration: the folder states none, or less than was `declared`.
-        """
+        """Return the maximum number of tokens of a text, including special tokens."""
         positions = self.positions
         stated = whole_number(self._encoder.get("max_seq_length"))
         known = [limit for limit in (stated, self.tokenizer_limit, positions) if limit]
@@ -263,7 +254,6 @@ def whole_number(value: object) -> int | None:
 
 
 def unreadable(path: Path) -> ModelUnavailable:
-    """Return the error for a model file that cannot be read."""
     return ModelUnavailable(
         f"The model file {path} cannot be read.", advice="Check that it exists and is readable."
     )

@@ -1,8 +1,5 @@
 """An embedder and a chat model of Ollama, on this machine or another.
 
-Owns: the requests to Ollama, the lines of its replies, the errors for its complaints, and the build
-behind a model name.
-Does not own: the common parts of embedders and chat models; see `embedder` and `chat`.
 Must hold: nothing is truncated silently, one profile stands for one build of one model, and a chat
 reply is complete only with the line that says so.
 """
@@ -114,21 +111,17 @@ class OllamaEmbedder(HttpEmbedder):
         self._checked = 0.0
 
     def count_query(self, text: str) -> int:
-        """Return the number of tokens of a query, exact or as an estimate.
-
-        Ollama cannot count. Most embedding models that it serves use the vocabulary of the local
-        counter, whose count is then exact, or high where words are unknown; for other models it is
-        an estimate. Ollama refuses what is still too long, as each request forbids truncation.
-        """
+        """Return the number of tokens of a query, exact or as an estimate."""
+        # Ollama cannot count. Most embedding models that it serves use the vocabulary of the local
+        # counter, whose count is then exact, or high where words are unknown; for other models it
+        # is an estimate. Ollama refuses what is still too long, as each request forbids truncation.
         known = self._known()
         whole = known.prefixes.query + text
         return self._counter.count(whole) if known.counted else len(whole) // _CHARACTERS_PER_TOKEN
 
     def _embed(self, known: LearntModel, texts: list[str], *, query: bool = False) -> list[Vector]:
-        """Return one vector per text; an empty vector for a document without finite numbers.
-
-        The empty vector is refused later, so the other texts of the batch are not lost with it.
-        """
+        """Return one vector per text; an empty vector for a document without finite numbers."""
+        # The empty vector is refused later, so the other texts of the batch are not lost with it.
         try:
             return self._vectors(known.profile.model, texts[0] if query else texts)
         except _NotFinite:

@@ -1,7 +1,5 @@
 """Networks in the ONNX format that run on this machine: their files and their runs.
 
-Owns: finding the files of a network, loading it, and feeding it tokens.
-Does not own: what an output means; embedders and rerankers decide that.
 Must hold: the bytes that were hashed are the bytes used, no file outside the model's folder is
 read, and nothing leaves the machine.
 """
@@ -54,7 +52,6 @@ class NetworkFiles(ModelFiles):
 
     @cached_property
     def network(self) -> str:
-        """Return the name of the network's file."""
         return self._find_network()
 
     @property
@@ -100,7 +97,6 @@ class FolderFiles(NetworkFiles, ModelFolder):
 
     @property
     def contents(self) -> NetworkContents:
-        """Return external files and outputs of the network, without loading it."""
         return self._network_read[1]
 
     @property
@@ -159,10 +155,8 @@ _PARTS = {
 
 
 def read_contents(network: bytes) -> NetworkContents:
-    """Return the names in a network file; raise ValueError if it is not an ONNX network.
-
-    Weights are skipped, so this takes hardly any time.
-    """
+    """Return the names in a network file; raise ValueError if it is not an ONNX network."""
+    # Weights are skipped, so this takes hardly any time.
     external: set[str] = set()
     has_operators = False
     outputs: dict[str, int | None] = {}
@@ -212,21 +206,15 @@ _IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary
 
 
 def disable_telemetry() -> None:
-    """Keep onnxruntime from collecting usage data; call it before onnxruntime is imported.
-
-    On Linux its import would write a device id and an event database to the user's cache folder
-    and later try to send events. Only this variable prevents that: `disable_telemetry_events` can
-    only be called after the import. A value that is already set is overridden.
-    """
+    """Keep onnxruntime from collecting usage data; call it before onnxruntime is imported."""
+    # On Linux its import would write a device id and an event database to the user's cache folder
+    # and later try to send events. Only this variable prevents that: `disable_telemetry_events` can
+    # only be called after the import. A value that is already set is overridden.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def open_session(files: NetworkFiles) -> InferenceSession:
-    """Return the loaded network of a model; models with the same files share one.
-
-    Raises:
-        ModelUnavailable: the network cannot be loaded.
-    """
+    """Return the loaded network of a model; models with the same files share one."""
     beside = PurePosixPath(files.network).parent
     names = [(beside / name).as_posix() for name in files.external]
     key = tuple(files.digests[name] for name in (files.network, *names))
@@ -302,10 +290,8 @@ def require_known_inputs(session: InferenceSession, files: NetworkFiles) -> None
 def run_tokens(
     session: InferenceSession, outputs: Sequence[str], encoding: Encoding
 ) -> list[numpy.ndarray]:
-    """Return outputs of the network for one text; threads may share a session.
-
-    Inputs that the network does not have are left out.
-    """
+    """Return outputs of the network for one text; threads may share a session."""
+    # Inputs that the network does not have are left out.
     import numpy
 
     size = len(encoding.ids)
@@ -329,10 +315,8 @@ class Workers:
         self._pool: ThreadPoolExecutor = ThreadPoolExecutor(count, "truespan-embed")
 
     def map(self, run: Callable[[int], Result], order: Sequence[int]) -> list[Result]:
-        """Return the results of `run` for 0, 1, ..., started in the order of `order`.
-
-        If the request is cancelled, inputs that are not yet running never run.
-        """
+        """Return the results of `run` for 0, 1, ..., started in the order of `order`."""
+        # If the request is cancelled, inputs that are not yet running never run.
         token = current_cancel_token()
 
         def run_unless_cancelled(number: int) -> Result:

@@ -1,8 +1,5 @@
 """An embedder and a chat model of servers with OpenAI's protocol.
 
-Owns: the requests, the events of a chat reply, the parameters that a chat model accepts, the errors
-for the complaints of such servers, and the profile of an embedding model.
-Does not own: the common parts of embedders and chat models; see `embedder` and `chat`.
 Must hold: a vector belongs to the text with its index, a chat reply is complete only with a finish
 reason and the end mark, and a key goes into one header only.
 """
@@ -95,11 +92,9 @@ class OpenAiEmbedder(HttpEmbedder):
         self._input_limit = input_limit
 
     def count_query(self, text: str) -> int:
-        """Return the number of tokens of a query by the local counter.
-
-        The protocol has no request for it. A server that does not truncate silently refuses what
-        is still too long.
-        """
+        """Return the number of tokens of a query by the local counter."""
+        # The protocol has no request for it. A server that does not truncate silently refuses what
+        # is still too long.
         return self._counter.count(self._known().prefixes.query + text)
 
     def _embed(self, known: LearntModel, texts: list[str], *, query: bool = False) -> list[Vector]:
@@ -271,11 +266,9 @@ def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Para
 
 
 def _events(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the data of each event; comments, names and ids of events are skipped.
-
-    The end mark counts without the blank line after it: some servers keep the connection open and
-    send nothing more.
-    """
+    """Yield the data of each event; comments, names and ids of events are skipped."""
+    # The end mark counts without the blank line after it: some servers keep the connection open and
+    # send nothing more.
     data: list[bytes] = []
     for number, line in enumerate(lines):
         if number == 0:

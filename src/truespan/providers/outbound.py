@@ -73,13 +73,11 @@ class Target(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Return host and port for messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Return the normalized base URL."""
         return f"{self.scheme}://{self.address}{self.path}"
 
 
@@ -104,11 +102,9 @@ def read_target(url: str) -> Target:
 
 
 def is_allowed(address: str) -> bool:
-    """Return whether a provider may be at an IP address.
-
-    Ollama usually runs on loopback or in a private network. Link-local addresses are refused:
-    cloud machines get their credentials there.
-    """
+    """Return whether a provider may be at an IP address."""
+    # Ollama usually runs on loopback or in a private network. Link-local addresses are refused:
+    # cloud machines get their credentials there.
     ip = ipaddress.ip_address(address.partition("%")[0])
     for target in (ip, embedded_ipv4(ip)):
         # Other reserved ranges of IPv6 include those that stand for IPv4 addresses.
@@ -121,11 +117,9 @@ def is_allowed(address: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is on the public internet, or stands for an IPv4 address there.
-
-    Special-purpose addresses are those of the registries of IANA, also where they are assigned to
-    a protocol and reachable: no web server has one.
-    """
+    """Return whether an address is on the public internet, or stands for an IPv4 address there."""
+    # Special-purpose addresses are those of the registries of IANA, also where they are assigned to
+    # a protocol and reachable: no web server has one.
     ip = ipaddress.ip_address(address.partition("%")[0])
     target = embedded_ipv4(ip) or ip
     if isinstance(target, ipaddress.IPv6Address) and target not in _GLOBAL_UNICAST:
@@ -200,11 +194,9 @@ class Connection(HTTPConnection):
             raise ClosedEarly from None
 
     def connect(self) -> None:
-        """Connect to an allowed address of the host.
-
-        The host is resolved for each connection, and the checked address is the one connected to:
-        a DNS entry that changes in between has no effect.
-        """
+        """Connect to an allowed address of the host."""
+        # The host is resolved for each connection, and the checked address is the one connected to:
+        # a DNS entry that changes in between has no effect.
         failure = OSError()
         for family, kind, protocol, _, address in resolve(self.host, self.port, self._allows):
             opened = _LimitedSocket(family, kind, protocol)

@@ -65,7 +65,6 @@ def write_field(number: int, content: bytes | str | int) -> bytes:
 
 
 def write_number(number: int) -> bytes:
-    """Return a number of variable length."""
     parts = bytearray()
     while number > 127:
         parts.append(number & 127 | 128)

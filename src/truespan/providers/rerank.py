@@ -64,7 +64,6 @@ class OnnxReranker:
         self._loaded: tuple[InferenceSession, Tokenizer, ThreadPoolExecutor] | None = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return one score for each text; see `Reranker`."""
         session, tokenizer, pool = self._load()
         deadline = self._clock.monotonic() + self._seconds
         pairs = [(sendable(query), sendable(text)) for text in texts]
@@ -96,12 +95,7 @@ class OnnxReranker:
 
 
 def wait_for(runs: Sequence[Future[Result]], clock: Clock, deadline: float) -> list[Result]:
-    """Return the results of runs, which end in time or when the request is cancelled.
-
-    Raises:
-        ProviderUnavailable: the runs took too long.
-        Cancelled: the request was cancelled.
-    """
+    """Return the results of runs, which end in time or when the request is cancelled."""
     from concurrent.futures import CancelledError
 
     def stop() -> None:
@@ -136,7 +130,6 @@ def pair_tokenizer(files: ModelFolder) -> Tokenizer:
 
 
 def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str) -> float:
-    """Return the score of one pair, alone in its run. Threads may share session and tokenizer."""
     output = session.get_outputs()[0].name
     try:
         [found] = run_tokens(session, [output], tokenizer.encode(query, text))

@@ -70,7 +70,6 @@ class WordPieceCounter:
         return f"wordpiece-{_RULES}:{self._model.digests[TOKENIZER_FILE][:16]}"
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of a text."""
         total = 0
         for start, end in _blocks(text):
             atoms = _ATOM.findall(text, start, end)
@@ -79,7 +78,6 @@ class WordPieceCounter:
         return total
 
     def measure(self, text: str) -> TokenMap:
-        """Return the token map of a whole text."""
         starts, totals = array("I"), array("I", [0])
         for start, end in _blocks(text):
             atoms = _ATOM.findall(text, start, end)
@@ -97,10 +95,8 @@ class WordPieceCounter:
         return TokenMap(text, starts, totals, self.count, LONE)
 
     def _learn(self, atoms: list[str]) -> dict[str, _Units]:
-        """Return a mapping with all `atoms`, which stays valid for the caller.
-
-        A full cache is replaced by an empty one; other threads keep the mapping they have.
-        """
+        """Return a mapping with all `atoms`, which stays valid for the caller."""
+        # A full cache is replaced by an empty one; other threads keep the mapping they have.
         known = self._known
         if fresh := set(atoms).difference(known):
             long = list(filter(_LONG.match, fresh))

@@ -1,7 +1,5 @@
 """The base of embedders whose network runs on this machine: tokens, limits and states of words.
 
-Owns: prefixes, tokenization, the refusal of long texts, and the calls of the roles.
-Does not own: running the network; the subclasses do that.
 Must hold: no text is cut, and a text cannot end its own input by spelling out a special token.
 """
 
@@ -84,16 +82,13 @@ class TokenizedEmbedder(ABC):
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """Return the model's profile, without loading the network."""
         return self._model.profile
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector per text, in the order of the texts."""
         inputs = self._encode(self._model.prefixes.document, texts, limit=self._model.limit)
         return self._embed(inputs, lambda _, output: output.vector)
 
     def embed_query(self, text: str) -> Vector:
-        """Return the vector of a query."""
         [found] = self._encode(self._model.prefixes.query, [text], limit=self._model.limit)
         return self._embed_one(found).vector
 
@@ -102,7 +97,6 @@ class TokenizedEmbedder(ABC):
         """Return whether the network gives a state for each token, and not for whole texts."""
 
     def embed_documents_with_states(self, texts: Sequence[str]) -> list[tuple[Vector, WordStates]]:
-        """Return the vector and the states of words of each text, in the order of the texts."""
         model, projection = self._model, self._projection
         inputs = self._encode(model.prefixes.document, texts, limit=model.limit, offsets=True)
         return self._embed(
@@ -115,18 +109,15 @@ class TokenizedEmbedder(ABC):
         )
 
     def embed_query_with_states(self, text: str) -> tuple[Vector, QueryStates]:
-        """Return the vector and the states of words of a query."""
         model = self._model
         [found] = self._encode(model.prefixes.query, [text], limit=model.limit, offsets=True)
         output = self._embed_one(found, states=True)
         return output.vector, query_states(output.of_tokens(found), self._projection)
 
     def check_files(self) -> str:
-        """Check the files of the model, and return what they are."""
         return f"{self.profile.model}, {self.profile.revision[:19]}"
 
     def count_query(self, text: str) -> int:
-        """Return the number of tokens of a query, including its prefix."""
         [found] = self._encode(self._model.prefixes.query, [text])
         return len(found.encoding) - self._special_tokens
 

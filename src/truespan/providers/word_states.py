@@ -1,7 +1,5 @@
 """States of words from the states of a network's tokens: grouping, projection, rounding.
 
-Owns: the rows of a text and the projections.
-Does not own: running the network, rows that are computed on a GPU, and storing the rows.
 Must hold: rows depend on the text, the tokens' states and the projection alone.
 """
 
@@ -93,10 +91,8 @@ def document_states(tokens: TokenStates, projection: Projection) -> WordStates:
 
 
 def content_tokens(text: str, offsets: Sequence[tuple[int, int]], first: int = 0) -> WordTokens:
-    """Return the tokens of the content words of a text.
-
-    The words alone decide on the language, so that equal texts have equal states.
-    """
+    """Return the tokens of the content words of a text."""
+    # The words alone decide on the language, so that equal texts have equal states.
     # Imported here because a cached query needs no model.
     from truespan.words.stop_words import STOP_WORDS, guess_stemmer
     from truespan.words.terms import CODEC, fold_bytes, stem_function, word_spans
@@ -145,7 +141,6 @@ def _content_stems(stemmer: str) -> _ContentStems:
 
 
 def query_states(tokens: TokenStates, projection: Projection) -> QueryStates:
-    """Return the rows of the words of a query."""
     import numpy
 
     from truespan.words.terms import distinct_words, word_spans
@@ -161,7 +156,6 @@ def query_states(tokens: TokenStates, projection: Projection) -> QueryStates:
 
 
 def _is_content(word: str) -> bool:
-    """Return whether a word is more than a single Latin letter, as in initials and lists."""
     return len(word) > 1 or not (word.isascii() and word.isalpha())
 
 
@@ -184,11 +178,9 @@ def _are_usable(rows: numpy.ndarray) -> numpy.ndarray:
 
 
 def _multiply(rows: numpy.ndarray, matrix: numpy.ndarray) -> numpy.ndarray:
-    """Return the product of rows and a matrix, computed in small blocks of rows.
-
-    A large product would run on the threads of BLAS, which take ten times the CPU while every core
-    runs the network. In blocks of equal size, no row depends on the number of rows.
-    """
+    """Return the product of rows and a matrix, computed in small blocks of rows."""
+    # A large product would run on the threads of BLAS, which take ten times the CPU while every
+    # core runs the network. In blocks of equal size, no row depends on the number of rows.
     import numpy
 
     size = max(MAX_PRODUCTS // matrix.size, 1)
@@ -211,11 +203,9 @@ def _group_tokens(
     *,
     distinct: bool = False,
 ) -> dict[str, dict[int, float]]:
-    """Return the tokens of each of the first stems with their weights.
-
-    With `distinct`, a new stem has a token that no earlier word has. Words in a script without
-    spaces are pairs or triples of characters, which share their tokens.
-    """
+    """Return the tokens of each of the first stems with their weights."""
+    # With `distinct`, a new stem has a token that no earlier word has. Words in a script without
+    # spaces are pairs or triples of characters, which share their tokens.
     first, covered = 0, set[int]()
     found: dict[str, dict[int, float]] = {}
     for word, start, end in words:
@@ -252,10 +242,8 @@ def _pack_groups(found: dict[str, dict[int, float]]) -> WordTokens:
 def _group_in_bytes(
     folded: bytes, stems: Sequence[str], offsets: Sequence[tuple[int, int]], shift: int
 ) -> WordTokens | None:
-    """Group the tokens of words that are runs of bytes; None if a token is part of two words.
-
-    The result is the same as of `_group_tokens`, in a tenth of the time.
-    """
+    """Group the tokens of words that are runs of bytes; None if a token is part of two words."""
+    # The result is the same as of `_group_tokens`, in a tenth of the time.
     import numpy
 
     is_letter = numpy.frombuffer(folded, numpy.uint8) != ord(" ")

@@ -82,7 +82,6 @@ class DraftWorkers:
         self._setup: bytes | None = None
 
     def with_jobs(self, jobs: int) -> DraftWorkers:
-        """Return further workers with the same tools."""
         return DraftWorkers(jobs, self._tools)
 
     def can_start(self) -> bool:
@@ -98,14 +97,9 @@ class DraftWorkers:
         return bool(self._setup)
 
     def make(self, task: DraftTask, make_here: Callable[[DraftTask], Draft]) -> Draft:
-        """Return the draft of a task, made by a worker.
-
-        An unexpected error of a worker is found by `make_here`, which makes the draft in this
-        process, where the error has its usual form.
-
-        Raises:
-            SourceRefused: the source cannot become a document.
-        """
+        """Return the draft of a task, made by a worker."""
+        # An unexpected error of a worker is found by `make_here`, which makes the draft in this
+        # process, where the error has its usual form.
         with self._turns:
             kind, content = self._run(task)
         if kind == DRAFT:
@@ -173,7 +167,6 @@ start_worker: Callable[[bytes], _Worker] = _Worker
 
 
 def send(pipe: IO[bytes], kind: int, content: bytes) -> None:
-    """Write a message."""
     pipe.write(HEAD.pack(kind, len(content)))
     pipe.write(content)
     pipe.flush()

@@ -118,12 +118,10 @@ _ENGINE_FORMATS = (
 # Shared by threads: a tuple of formats, which never change.
 @cache
 def all_formats() -> tuple[FileFormat, ...]:
-    """Return the formats of the engine and of all extensions."""
     return (*_ENGINE_FORMATS, *tables().formats)
 
 
 # Shared by threads: a table of formats that nothing changes.
 @cache
 def formats_by_ending() -> Mapping[str, FileFormat]:
-    """Return the formats by the endings of file names, in lower case."""
     return {ending: each for each in all_formats() for ending in each.endings}

@@ -13,7 +13,6 @@ _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def load_code_file(name: str, data: bytes) -> Loaded:
-    """Parse a file of source code or configuration, or raise `SourceRefused`."""
     text = require_text(name, data).replace("\r\n", "\n").replace("\r", "\n")
     lines = clean(_OTHER_LINE_ENDS.sub(" ", text)).split("\n")
     shown = [number for number, line in enumerate(lines) if line.strip()]

@@ -85,7 +85,6 @@ def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
 
 
 def load_tabs(name: str, data: bytes) -> Loaded:
-    """Parse a file whose cells are separated by tabs."""
     return load_delimited(name, data, tabs=True)
 
 

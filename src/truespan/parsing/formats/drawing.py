@@ -74,10 +74,8 @@ def _clean(text: str) -> str:
 
 
 def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> Iterator[Line]:
-    """Yield the paragraphs with text of a text body.
-
-    `styles` are the list styles that apply to it besides its own, the most specific first.
-    """
+    """Yield the paragraphs with text of a text body."""
+    # `styles` are the list styles that apply to it besides its own, the most specific first.
     own = first_child(body, f"{A}lstStyle")
     chain = ([] if own is None else [own]) + [*styles]
     known: dict[int, etree._Element | None] = {}
@@ -172,7 +170,6 @@ def format_scheme(count: int, scheme: str) -> str:
 
 
 def is_chart(root: etree._Element) -> bool:
-    """Return whether a part is a chart."""
     return root.tag == f"{C}chartSpace"
 
 

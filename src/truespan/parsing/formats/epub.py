@@ -49,7 +49,6 @@ _TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
 def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
-    """Parse a book or raise `SourceRefused`."""
     book = _Book(BookFiles(name, Archive(name, data)), images)
     blocks = tuple(book.read_blocks())
     if not book.readable:
@@ -110,20 +109,17 @@ class _Book:
                 pending = ()
 
     def _is_later(self, base: str, address: str) -> bool | None:
-        """Return whether an address points to a page after `base`; None if to `base` itself.
-
-        Whether the page exists must not matter, since that would depend on later text.
-        """
+        """Return whether an address points to a page after `base`; None if to `base` itself."""
+        # Whether the page exists must not matter, since that would depend on later text.
         member = self._files.find_member(base, address)
         if member == base:
             return None
         return bool(member and PAGE_ENDING.search(member)) and member not in self._passed
 
     def _separate_cover(self, piece: Piece) -> Iterator[Block]:
-        """Yield the cover before the first piece of the book, unless the piece shows it.
-
-        Whether a later page shows it must not matter, because figures are numbered from the start.
-        """
+        """Yield the cover before the first piece of the book, unless the piece shows it."""
+        # Whether a later page shows it must not matter, because figures are numbered from the
+        # start.
         sources = [mark.source for _, mark in piece.marks if isinstance(mark, Picture)]
         if self._cover_done or not (piece.text or sources):
             return
@@ -473,10 +469,8 @@ _WORDS = re.compile(r"\w+")
 
 
 def _stands_in(label: str, piece: Piece, alts: str) -> bool:
-    """Return whether a piece begins with a label, or a heading ends with it.
-
-    `alts` are the alternative texts of the pictures before the piece.
-    """
+    """Return whether a piece begins with a label, or a heading ends with it."""
+    # `alts` are the alternative texts of the pictures before the piece.
     wanted = letters_of(label)
     if wanted and (letters_of(piece.text).startswith(wanted) or wanted in letters_of(alts)):
         return True
@@ -518,11 +512,9 @@ class BookPlaces:
         return Place(self._places.chapter, self._places.section)
 
     def enter(self, piece: Piece) -> Place:
-        """Return the place of the next piece.
-
-        A label must not apply before its position, so an entry that points into a piece applies to
-        the next piece, unless the piece is a heading.
-        """
+        """Return the place of the next piece."""
+        # A label must not apply before its position, so an entry that points into a piece applies
+        # to the next piece, unless the piece is a heading.
         reached: list[Entry] = []
         later: list[Entry] = []
         for offset, mark in piece.marks:

@@ -61,12 +61,7 @@ _DECODER = json.JSONDecoder(
 
 
 def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
-    """Return the records of a JSON file, or with `lines` of JSON Lines, as blocks.
-
-    Raises:
-        SourceRefused: the bytes are not text.
-        SourceRefused: the nesting is too deep.
-    """
+    """Return the records of a JSON file, or with `lines` of JSON Lines, as blocks."""
     text = _decode(name, data)
     try:
         records = list(_read_lines(text) if lines else _Scanner(text).read())
@@ -80,17 +75,11 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
 
 
 def load_json_lines(name: str, data: bytes) -> Loaded:
-    """Return the records of a file of JSON Lines as blocks."""
     return load_json(name, data, lines=True)
 
 
 def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record]:
-    """Yield the records of a file; text that is not JSON is a record with a fault.
-
-    Raises:
-        SourceRefused: the bytes are not text.
-        SourceRefused: the nesting is too deep.
-    """
+    """Yield the records of a file; text that is not JSON is a record with a fault."""
     text = _decode(name, data)
     try:
         # JSON Lines files are often named .json too.
@@ -143,10 +132,8 @@ class _Scanner:
         """Offset of the first value that is not in a record yet."""
 
     def read(self) -> Iterator[Record]:
-        """Yield the records of all values; the rest after an invalid value is read line by line.
-
-        If the invalid value is on one line, later lines may be objects. Otherwise they are text.
-        """
+        """Yield the records of all values; the rest after an invalid value is read line by line."""
+        # If the invalid value is on one line, later lines may be objects. Otherwise they are text.
         while self.peek():
             start = self._unread = self._at
             try:
@@ -165,7 +152,6 @@ class _Scanner:
         return self._text[self._at : self._at + 1]
 
     def values(self) -> Iterator[tuple[int, Any]]:
-        """Yield all values with their lines."""
         while self.peek():
             yield self._line_here(), self._value()
 
@@ -302,11 +288,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the path and text of each single value in order; a list of single values is one.
-
-    Raises:
-        RecursionError: the nesting is too deep.
-    """
+    """Yield the path and text of each single value in order; a list of single values is one."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, Pairs):

@@ -56,7 +56,6 @@ class _Piece(NamedTuple):
 
 
 def load_markdown_file(name: str, data: bytes) -> Loaded:
-    """Parse a Markdown file, or raise `SourceRefused`."""
     # The result is cleaned again when it is assembled: an entity may be an invisible character.
     return load_markdown(clean(require_text(name, data)))
 
@@ -77,10 +76,8 @@ def load_markdown(text: str) -> Loaded:
 def read_markdown(
     text: str, places: HeadingPlaces, contents: ContentsFinder, parser: MarkdownIt | None = None
 ) -> tuple[list[Block], list[int]]:
-    """Return the blocks of a text that starts at a place, and the heading level of each, else 0.
-
-    Pass a `parser` to reuse it for several texts.
-    """
+    """Return the blocks of a text that starts at a place, and the heading level of each, else 0."""
+    # Pass a `parser` to reuse it for several texts.
     try:
         parser = parser or make_parser()
         # Reset, because parsing changes it.
@@ -122,11 +119,9 @@ def _read_scalar(value: str) -> str | None:
 
 
 def _limit_depth(text: str) -> str:
-    """Escape the markers of containers that are nested too deep, so that they become text.
-
-    The parser would drop their content. Each line is treated separately, so it does not affect the
-    text before it.
-    """
+    """Escape the markers of containers that are nested too deep, so that they become text."""
+    # The parser would drop their content. Each line is treated separately, so it does not affect
+    # the text before it.
 
     def escape(found: re.Match[str]) -> str:
         margin = found[0]
@@ -153,10 +148,8 @@ def make_parser() -> MarkdownIt:
 
 
 def _parse_inline(state: StateCore) -> None:
-    """Parse the inline text of all blocks. A reference needs an earlier definition.
-
-    A later definition must not change earlier text.
-    """
+    """Parse the inline text of all blocks. A reference needs an earlier definition."""
+    # A later definition must not change earlier text.
     state.md.options["maxNesting"] = _MAX_INLINE_DEPTH
     defined = sorted(
         state.env.get("references", {}).items(), key=lambda pair: pair[1]["map"][1], reverse=True

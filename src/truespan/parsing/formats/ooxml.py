@@ -47,10 +47,9 @@ def parse_count(text: str | None, default: int | None = None) -> int | None:
 
 
 def select_alternative(alternatives: etree._Element, *readable: str) -> Iterator[etree._Element]:
-    """Yield the first alternative with readable elements, if any; `readable` are further tags.
-
-    A program that writes a newer kind of chart or shape adds a picture or older markup as fallback.
-    """
+    """Yield the first alternative with readable elements, if any; `readable` are further tags."""
+    # A program that writes a newer kind of chart or shape adds a picture or older markup as
+    # fallback.
     for kind in ("Choice", "Fallback"):
         for option in alternatives.iterchildren(f"{MC}{kind}"):
             if next(option.iter(*_READABLE, *readable), None) is not None:
@@ -83,12 +82,10 @@ class Part(Struct, frozen=True, eq=False):
     relations: dict[str, Relation] = field(default_factory=dict)
 
     def target_of(self, reference: str) -> str | None:
-        """Return the member that a relation refers to; None for an unknown or external one."""
         found = self.relations.get(reference)
         return None if found is None or found.external else found.target
 
     def find_related(self, kind: str) -> str | None:
-        """Return the target of the first internal relation of a kind; None if there is none."""
         found = (r.target for r in self.relations.values() if r.kind == kind and not r.external)
         return next(found, None)
 
@@ -114,7 +111,6 @@ class OfficePackage:
         return part
 
     def read_part(self, member: str | None) -> Part | None:
-        """Read a part; None if the archive has no such member."""
         found = self.archive.find(member) if member else None
         content = self.archive.read(found) if found else None
         if found is None or content is None:
@@ -126,10 +122,8 @@ class OfficePackage:
         return Part(found, parse_xml(self.name, content), self.relations_of(found))
 
     def read_new_part(self, member: str) -> Part | None:
-        """Read a part unless it was read before, so that none contains itself or appears twice.
-
-        A broken part is counted; the text around it is still used.
-        """
+        """Read a part unless it was read before, so that none contains itself or appears twice."""
+        # A broken part is counted; the text around it is still used.
         try:
             return None if self.archive.find(member) in self._read else self.read_part(member)
         except SourceRefused as refused:

@@ -51,11 +51,7 @@ class _Item(NamedTuple):
 
 
 def open_records(name: str, data: bytes, fields: RecordFields) -> Iterator[Member | None]:
-    """Yield each record as a document; None for a record without text.
-
-    Raises:
-        SourceRefused: a declared field does not exist in the file.
-    """
+    """Yield each record as a document; None for a record without text."""
     found = format_of(name, data)
     if found in (CSV, TSV):
         known, items = _table_items(name, data, tabs=found is TSV)
@@ -91,7 +87,6 @@ def open_records(name: str, data: bytes, fields: RecordFields) -> Iterator[Membe
 
 
 def _make_member(item: _Item, fields: RecordFields) -> Member | None:
-    """Return a record as a document; None if it has no text."""
     if item.fault:
         return _refuse(item.line, f"line {item.line}", f"it is not JSON: {item.fault}")
     texts = [text for each in fields.text if (text := _text(item.find(each)).strip())]
@@ -263,7 +258,6 @@ def _field_names(value: Any, path: str = "", depth: int = 3) -> Iterator[str]:
 
 
 def _find(value: Any, field: str) -> Any:
-    """Return the value of a field by name or path; None if absent."""
     if not isinstance(value, Pairs):
         return None
     members: Mapping[str, Any] = dict(value)

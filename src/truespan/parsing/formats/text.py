@@ -33,7 +33,6 @@ class Paragraph(NamedTuple):
 
 
 def load_text_file(name: str, data: bytes) -> Loaded:
-    """Parse a file of plain text, or raise `SourceRefused`."""
     return load_text(clean(require_text(name, data)))
 
 

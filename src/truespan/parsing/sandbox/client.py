@@ -126,12 +126,7 @@ class ChildLink(ChildProcess):
         limits: Limits,
         options: ParseOptions = PARSE_DEFAULTS,
     ) -> Answer:
-        """Return the child's answer. After an error the child cannot be used any more.
-
-        Raises:
-            ChildGone: the child had ended already.
-            ChildFailed: the child ended without an answer, or was killed.
-        """
+        """Return the child's answer. After an error the child cannot be used any more."""
         if not self._greeted:
             self._await_greeting()
         head = pack_request(task, name, len(document), limits, options)
@@ -155,11 +150,9 @@ class ChildLink(ChildProcess):
         return answer
 
     def _await_greeting(self) -> None:
-        """Wait until the child has started, outside of the time limit of the document.
-
-        An overloaded machine does not mean a broken installation; only a child that ended by itself
-        does.
-        """
+        """Wait until the child has started, outside of the time limit of the document."""
+        # An overloaded machine does not mean a broken installation; only a child that ended by
+        # itself does.
         deadline = _Deadline(time.monotonic() + self._start_seconds)
         self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
@@ -208,13 +201,11 @@ class ChildLink(ChildProcess):
         return content
 
     def _failure(self, limits: Limits, late: bool) -> ChildFailed:
-        """Wait for a child that closed its pipe; return the error for its exit status.
-
-        A library that runs out of memory often aborts the process, and the peak memory of the child
-        is the only sign of the reason. If this process once used more than that, the peak is
-        unknown, and the exit code decides. The status is not read from the process object, which
-        another thread may change at the same time.
-        """
+        """Wait for a child that closed its pipe; return the error for its exit status."""
+        # A library that runs out of memory often aborts the process, and the peak memory of the
+        # child is the only sign of the reason. If this process once used more than that, the peak
+        # is unknown, and the exit code decides. The status is not read from the process object,
+        # which another thread may change at the same time.
         status, peak = None, 0
         with contextlib.suppress(ChildProcessError):
             _, code, usage = os.wait4(self.process.pid, 0)
@@ -313,7 +304,6 @@ class ChildParser:
         data: bytes,
         options: ParseOptions = PARSE_DEFAULTS,
     ) -> bytes:
-        """Return the answer of a child about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
         memory = self._memory_bytes + _MEMORY_PER_BYTE * size
@@ -342,7 +332,6 @@ class ChildParser:
 
     @property
     def idle_pids(self) -> list[int]:
-        """Process ids of the idle children."""
         with self._lock:
             return [child.process.pid for child in self._free]
 
@@ -383,7 +372,6 @@ class ChildParser:
 
 
 def _decode(name: str, content: bytes, kind: Any) -> Any:
-    """Return the answer of a child as a type; raises SourceRefused."""
     try:
         return msgspec.msgpack.decode(content, type=kind)
     except msgspec.DecodeError:
@@ -391,10 +379,8 @@ def _decode(name: str, content: bytes, kind: Any) -> Any:
 
 
 def _checked_sentences(text: str, content: bytes) -> Sentences:
-    """Return the sentences from the offsets of a child; raises ValueError if they are invalid.
-
-    Sentences are in order, contain all words, and do not begin or end with white space.
-    """
+    """Return the sentences from the offsets of a child; raises ValueError if they are invalid."""
+    # Sentences are in order, contain all words, and do not begin or end with white space.
     bounds = array(BOUNDS, content)
     starts, ends = bounds[::2], bounds[1::2]
     edges = [0, *bounds, len(text)]

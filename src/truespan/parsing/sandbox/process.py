@@ -208,10 +208,8 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
 
 
 def _limit_document(limits: Limits | None) -> None:
-    """Limit the resources of the next document; None lifts the limits.
-
-    The alarm is for a child whose parent has gone: nothing else would end it.
-    """
+    """Limit the resources of the next document; None lifts the limits."""
+    # The alarm is for a child whose parent has gone: nothing else would end it.
     cpu = memory = resource.RLIM_INFINITY
     if limits:
         cpu, memory = math.ceil(time.process_time()) + limits.cpu, limits.memory
@@ -226,7 +224,6 @@ def _limit_document(limits: Limits | None) -> None:
 
 
 def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[bytes, bool]:
-    """Return the bytes of the answer, and whether it is complete."""
     try:
         if task == Task.SPLIT:
             canonical = msgspec.msgpack.decode(document, type=CanonicalText)

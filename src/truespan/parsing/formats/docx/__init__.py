@@ -126,11 +126,9 @@ def _find(
 def _read_table(
     table: etree._Element, read: Callable[[etree._Element], Passage], *, nested: bool = False
 ) -> TableLines:
-    """Read a table; `read` returns the text of a paragraph.
-
-    The text of a merged cell appears once, where the cell begins. Deleted and hidden rows are left
-    out.
-    """
+    """Read a table; `read` returns the text of a paragraph."""
+    # The text of a merged cell appears once, where the cell begins. Deleted and hidden rows are
+    # left out.
     lines = TableLines(nested=nested)
     in_header = True
     for row, _ in _find(table, (Tag.ROW,)):
@@ -284,11 +282,9 @@ class Body(Struct):
         self._add_attachments(attachments)
 
     def _begins_with_header(self, table: etree._Element, text: str) -> bool:
-        """Return whether the table look marks the first row as a header.
-
-        Word sets the mark for each new table. If the table style does not format the first row, the
-        mark counts only if each cell of the row is a label.
-        """
+        """Return whether the table look marks the first row as a header."""
+        # Word sets the mark for each new table. If the table style does not format the first row,
+        # the mark counts only if each cell of the row is a label.
         properties = first_child(table, f"{W}tblPr")
         look = None if properties is None else first_child(properties, f"{W}tblLook")
         if properties is None or look is None or not has_header_row(look):
@@ -299,7 +295,6 @@ class Body(Struct):
         return len(cells) > 1 and all(map(_LABEL.fullmatch, cells))
 
     def _add_attachments(self, line: Line) -> None:
-        """Add the notes and then the text boxes of a paragraph or table."""
         self._pending_notes.extend(line.notes)
         if self._pending_notes and not self.writer.in_note:
             # A queue instead of recursion, because notes may refer to each other.

@@ -237,7 +237,6 @@ class Inline:
         self._read_children(element, line)
 
     def _change_field(self, element: etree._Element, line: Line) -> None:
-        """Process a field character; a form field contains the chosen value."""
         for data in element.iterchildren(f"{W}ffData"):
             self._add(_read_choice(data), line)
         self.fields.change(element.get(f"{W}fldCharType"))
@@ -277,7 +276,6 @@ class Inline:
         self._alt = outer
 
     def _add_blip(self, element: etree._Element, line: Line) -> None:
-        """Add a DrawingML picture, by its best image first."""
         self._add_figure(image_references(element), self._alt, line)
 
     def _add_vml_image(self, element: etree._Element, line: Line) -> None:

@@ -41,7 +41,6 @@ _OFF = frozenset({"0", "false", "off"})
 
 
 def child_value(element: etree._Element, tag: str) -> str | None:
-    """Return the value of the first child with this tag; None without child or value."""
     child = first_child(element, tag)
     return None if child is None else child.get(VAL)
 
@@ -142,7 +141,6 @@ class Styles:
 
 
 def has_header_row(look: etree._Element) -> bool:
-    """Return whether the table look marks the first row."""
     stated = look.get(f"{W}firstRow")
     if stated is not None:
         return stated in ("1", "true", "on")
@@ -242,7 +240,6 @@ class Lists:
                     instance.restarts[parse_count(override.get(f"{W}ilvl"), 0) or 0] = start
 
     def level_of_style(self, list_id: int, style_id: str | None) -> int | None:
-        """Return the level of a list that is linked to a style."""
         instance = self._instances.get(list_id)
         if instance is None or style_id is None:
             return None

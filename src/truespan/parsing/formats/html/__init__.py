@@ -26,10 +26,8 @@ from truespan.types.text import Block, Figure, Image, Loaded, PageStart, Picture
 
 
 def load_html(name: str, data: bytes, *, images: bool, whole: bool = False) -> Loaded:
-    """Parse a page or raise `SourceRefused`. Nothing that it refers to is fetched.
-
-    Only the main text is returned, unless `whole` is true.
-    """
+    """Parse a page or raise `SourceRefused`. Nothing that it refers to is fetched."""
+    # Only the main text is returned, unless `whole` is true.
     reader = PageReader()
     read_page(name, data, reader)
     pieces = reader.close() if whole else select_main_text(reader.close())
@@ -62,7 +60,6 @@ def to_block(
     pictures: Pictures,
     is_contents: bool = False,
 ) -> Block:
-    """Convert a piece to a block with its figures and the printed pages that begin in it."""
     flow = piece.to_flow() if piece.depth else piece
     figures: list[PlacedFigure] = []
     pages: list[PageStart] = []
@@ -262,11 +259,9 @@ def _read_attributes(element: etree._Element) -> Attributes:
 
 
 def _parse_html(name: str, text: str, reader: PageTarget, *, xhtml: bool) -> None:
-    """Feed a page to `reader` while it is parsed.
-
-    No tree is built: trees are cut at a depth of 2,048 elements, and an element with 100,000
-    attributes takes minutes.
-    """
+    """Feed a page to `reader` while it is parsed."""
+    # No tree is built: trees are cut at a depth of 2,048 elements, and an element with 100,000
+    # attributes takes minutes.
     text = text.replace("\0", "")
     # Browsers treat `</br>` as a line break; the parser does not.
     for stray in ("</br>", "</BR>"):

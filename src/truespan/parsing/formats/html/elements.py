@@ -174,7 +174,6 @@ class PageReader:
         return text
 
     def points_ahead(self, address: str) -> bool:
-        """Return whether a link points to later text."""
         address = address.strip()
         later = self._is_later(address) if address else False
         if later is not None:
@@ -300,17 +299,14 @@ def _around(inner: Handler | None, enter: Callable[[PageReader], End]) -> Handle
 
 
 def _with_notes(inner: Handler | None) -> Handler:
-    """Return a handler for an element that contains notes, around its own handler, if any."""
     return _around(inner, lambda page: page.enter(notes=page.notes + 1))
 
 
 def _in_contents(inner: Handler) -> Handler:
-    """Return a handler for a contents list around the handler of the element."""
     return _around(inner, lambda page: page.enter(region=replace(page.region, contents=True)))
 
 
 def _may_hold_notes(handler: Handler) -> Handler:
-    """Wrap a handler with a check whether its element contains notes."""
     with_notes = _with_notes(handler)
 
     def start(page: PageReader, tag: str, attributes: Attributes) -> End | None:
@@ -573,7 +569,6 @@ for _tag in ("div", "section", "aside", "ol", "ul", "dl"):
 
 
 def _apply_attributes(tag: str, attributes: Attributes, handler: Handler | None) -> Handler | None:
-    """Return the handler of an element whose attributes may change its meaning."""
     if tag in ("html", "body"):
         return handler
     role_tag = effective_tag(tag, attributes)

@@ -86,11 +86,9 @@ class Inline:
         return self._taken, len(self.parts)
 
     def text_since(self, position: Position) -> str | None:
-        """Return the text after a position.
-
-        None if its block has ended, or if the text has marks or many parts; the limit avoids
-        quadratic time for deeply nested links.
-        """
+        """Return the text after a position."""
+        # None if its block has ended, or if the text has marks or many parts; the limit avoids
+        # quadratic time for deeply nested links.
         end = len(self.parts)
         if position[0] != self._taken or end - position[1] > _MAX_PARTS:
             return None
@@ -105,7 +103,6 @@ class Inline:
             self.add(text)
 
     def is_blank_before(self, position: Position) -> bool:
-        """Return whether a position is at the start of its block."""
         if position[1] > _MAX_PARTS:
             return False
         return not any(part.strip(_INVISIBLE) for part in self.parts[: position[1]])
@@ -162,11 +159,9 @@ _EMPTY = Flow("")
 
 
 def collapse_spaces(text: str) -> str:
-    """Replace each run of spaces and line breaks with one space.
-
-    Other white space is kept, as in a browser. Each step halves the longest run, so that a run of
-    millions takes few passes; a regular expression is far slower.
-    """
+    """Replace each run of spaces and line breaks with one space."""
+    # Other white space is kept, as in a browser. Each step halves the longest run, so that a run of
+    # millions takes few passes; a regular expression is far slower.
     # Checked first, because most texts have none.
     for sign in "\n\t\r\f":
         if sign in text:
@@ -226,7 +221,6 @@ _ONE_PIXEL = re.compile(r"\s*[01](?:px)?\s*", re.IGNORECASE)
 
 
 def is_hidden(attributes: Attributes) -> bool:
-    """Return whether an element is hidden in a browser or a screen reader."""
     # Text with "until-found" can be found with the search of the browser.
     if "hidden" in attributes and attributes["hidden"].strip().lower() != "until-found":
         return True
@@ -236,7 +230,6 @@ def is_hidden(attributes: Attributes) -> bool:
 
 
 def is_block(attributes: Attributes) -> bool:
-    """Return whether the style of an element makes it a block."""
     return bool(_BLOCK.search(attributes.get("style", ""), 0, _MAX_STYLE_LENGTH))
 
 
@@ -253,7 +246,6 @@ def effective_tag(tag: str, attributes: Attributes) -> str:
 
 
 def is_layout(attributes: Attributes) -> bool:
-    """Return whether an element has the role of layout only."""
     return attributes.get("role", "").strip().lower() in ("presentation", "none")
 
 
@@ -290,7 +282,6 @@ _AHEAD_CLASS = re.compile(
 
 
 def is_contents_list(attributes: Attributes) -> bool:
-    """Return whether the attributes mark an element as a contents list."""
     for name in ("epub:type", "role"):
         if name in attributes and any(
             word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)
@@ -330,7 +321,6 @@ LinkPurpose = Literal["reference", "back", "within"]
 
 
 def find_purpose(attributes: Attributes) -> LinkPurpose | None:
-    """Return the purpose of a link; None if it is not related to notes."""
     roles = {*_split_words(attributes, "epub:type"), *_split_words(attributes, "role")}
     if roles & _BACK_ROLES:
         return "back"

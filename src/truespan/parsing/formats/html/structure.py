@@ -164,7 +164,6 @@ class Piece(Struct, eq=False):
         return contents.enter(self.text, self.kind, level=self.level, linked=linked, marked=marked)
 
     def to_flow(self) -> Flow:
-        """Return the text with the marker and indentation of its list."""
         if not self.depth or not self.text:
             return Flow(self.text, self.marks)
         margin = "  " * (min(self.depth, _MAX_INDENT) - 1)
@@ -203,7 +202,6 @@ class Table(Struct, eq=False):
         self._rows.append([])
 
     def begin_cell(self, *, is_heading: bool) -> list[Piece]:
-        """Begin a cell and return the list for its pieces."""
         if self.end_outside() or not self._rows:
             self._rows.append([])
         cell: list[Piece] = []
@@ -232,11 +230,9 @@ class Table(Struct, eq=False):
 
     @property
     def is_layout(self) -> bool:
-        """Whether the table is layout: its cells are parts of the page, not values.
-
-        A table is layout if the page declares it, if a cell contains blocks that do not fit on a
-        line, or if no row has more than one cell with content.
-        """
+        """Whether the table is layout: its cells are parts of the page, not values."""
+        # A table is layout if the page declares it, if a cell contains blocks that do not fit on a
+        # line, or if no row has more than one cell with content.
         if self.layout or all(sum(map(bool, row)) < 2 for row in self._rows):
             return True
         return any(
@@ -262,7 +258,6 @@ class Table(Struct, eq=False):
         return lines if any(any(row) for row in self._rows[count:]) else 0
 
     def to_flow(self) -> Flow:
-        """Return each row as a line, with a bar between cells."""
         lines = Inline()
         for row in self._rows:
             if not any(row):

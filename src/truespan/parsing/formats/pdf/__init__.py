@@ -47,11 +47,9 @@ _HARDLY_ANY_TEXT = 16
 
 
 def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool = False) -> Loaded:
-    """Parse a PDF file or raise `SourceRefused`.
-
-    With `ocr`, text is recognised on pages without text or with garbled text. With `running_heads`,
-    running heads and page numbers stay in the text.
-    """
+    """Parse a PDF file or raise `SourceRefused`."""
+    # With `ocr`, text is recognised on pages without text or with garbled text. With
+    # `running_heads`, running heads and page numbers stay in the text.
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -130,10 +128,8 @@ def _read_labels(document: pdfium.PdfDocument) -> list[str]:
 
 
 def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
-    """Return the lines of a page, whether it was rotated, and whether it is a picture.
-
-    Returns None if the page is broken.
-    """
+    """Return the lines of a page, whether it was rotated, and whether it is a picture."""
+    # Returns None if the page is broken.
     try:
         page = document[number]
     except pdfium.PdfiumError:
@@ -154,11 +150,9 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
 
 
 def is_garbled(lines: Sequence[str]) -> bool:
-    """Return whether the text of a page differs from its appearance.
-
-    Fonts without a character map cause that. Most characters are then unknown or private, or words
-    contain digits and signs.
-    """
+    """Return whether the text of a page differs from its appearance."""
+    # Fonts without a character map cause that. Most characters are then unknown or private, or
+    # words contain digits and signs.
     text = "".join(lines)
     odd = sum(char == "\ufffd" or unicodedata.category(char) in ("Co", "Cn") for char in text)
     if odd > _MAX_ODD_CHARACTERS * len(text):
@@ -299,10 +293,8 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
 
 
 def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -> range | None:
-    """Return the lines of the heading of an entry; an empty range if only its place is known.
-
-    Returns None if the entry points past the last line.
-    """
+    """Return the lines of the heading of an entry; an empty range if only its place is known."""
+    # Returns None if the entry points past the last line.
     page = entry.page or 1
     first = bisect_left(lines, page, key=lambda line: line.page)
     if first == len(lines):

@@ -84,7 +84,6 @@ class Line(NamedTuple):
         return (self.top + self.bottom) / 2
 
     def is_beside(self, other: Line) -> bool:
-        """Return whether two lines are at the same height."""
         shared = min(self.top, other.top) - max(self.bottom, other.bottom)
         return shared * 2 > min(self.height, other.height)
 
@@ -154,12 +153,10 @@ def read_characters(textpage: pdfium.PdfTextPage) -> str:
 
 
 def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: int) -> str:
-    """Compose accents with the letters below them, without changing the number of characters.
-
-    TeX fonts have no "ä": the file draws an accent and then a letter below it. The accent of a
-    capital is raised, so PDFium may report it as a separate line. An accent beside other characters
-    stands for itself.
-    """
+    """Compose accents with the letters below them, without changing the number of characters."""
+    # TeX fonts have no "ä": the file draws an accent and then a letter below it. The accent of a
+    # capital is raised, so PDFium may report it as a separate line. An accent beside other
+    # characters stands for itself.
     if not _ACCENT.search(characters):
         return characters
     result = list(characters)
@@ -191,7 +188,6 @@ def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: in
 def _is_below(
     textpage: pdfium.PdfTextPage, place: int, characters: list[str], accent: _Box, rotation: int
 ) -> bool:
-    """Return whether a character is a letter below an accent."""
     if not characters[place].isalpha() or characters[place] in _ACCENTS:
         return False
     letter = _read_box(textpage, place, rotation)
@@ -258,7 +254,6 @@ def _rotate(box: _Box, quarters: int) -> _Box:
 
 
 def _is_apart(before: _Word, word: _Word) -> bool:
-    """Return whether the gap between two words is too wide for one piece."""
     height = max(before.top - before.bottom, word.top - word.bottom)
     gap = word.left - before.right
     if _is_right_to_left(before.text) and _is_right_to_left(word.text):
@@ -393,10 +388,8 @@ def sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
 
 
 def _find_gutter(pieces: Sequence[Line]) -> float | None:
-    """Return the middle of the widest gap between two columns of prose; None without columns.
-
-    Columns of a table are not prose: their lines are short or leave much of their width empty.
-    """
+    """Return the middle of the widest gap between two columns of prose; None without columns."""
+    # Columns of a table are not prose: their lines are short or leave much of their width empty.
     if not 2 * _LINES_OF_A_COLUMN <= len(pieces) <= _MAX_PIECES:
         return None
     # A gap begins where a piece ends and ends where another begins, so edges are enough.

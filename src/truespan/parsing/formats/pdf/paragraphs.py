@@ -243,10 +243,8 @@ class Spelling:
         return cls(words)
 
     def joins(self, first: str, second: str) -> bool:
-        """Return whether a word is spelled without a hyphen between these two parts.
-
-        Of a word with other hyphens ("user-de-" and "fined"), only the last part can be broken.
-        """
+        """Return whether a word is spelled without a hyphen between these two parts."""
+        # Of a word with other hyphens ("user-de-" and "fined"), only the last part can be broken.
         _, other_hyphen, last = first.replace("\u2010", "-").rpartition("-")
         parts = (last.casefold(), second.casefold())
         whole = "".join(parts)

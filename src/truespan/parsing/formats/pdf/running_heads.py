@@ -61,11 +61,9 @@ class _Candidate(NamedTuple):
 def remove_running_heads(
     pages: Sequence[Sequence[Line]], labels: Sequence[str]
 ) -> tuple[list[list[Line]], list[str]]:
-    """Return the pages without running heads and page numbers, and the removed lines.
-
-    `labels` are the page labels, such as "iv" or "12". A head whose words no other line has is
-    kept once.
-    """
+    """Return the pages without running heads and page numbers, and the removed lines."""
+    # `labels` are the page labels, such as "iv" or "12". A head whose words no other line has is
+    # kept once.
     usual = median([line.height for lines in pages for line in lines] or [0.0])
     titles = Counter(letters_of(line.text) for lines in pages for line in lines)
     groups: defaultdict[_Key, list[_Candidate]] = defaultdict(list)
@@ -112,11 +110,9 @@ def _find_edges(lines: Sequence[Line]) -> list[tuple[bool, list[int]]]:
 
 
 def _find_rivals(texts: Sequence[str], page: int, label: str) -> set[str]:
-    """Return ambiguous numbers at the edges of a page.
-
-    If there are several numbers, these are all but the page label, and the label too if it only
-    counts the pages of the file.
-    """
+    """Return ambiguous numbers at the edges of a page."""
+    # If there are several numbers, these are all but the page label, and the label too if it only
+    # counts the pages of the file.
     numbers = {text: number for text in texts if (number := _lone_number(text, label)) is not None}
     if len(set(numbers.values())) < 2:
         return set()
@@ -177,10 +173,8 @@ def _find_certain(
 def _without_first(
     heads: Sequence[_Candidate], certain: Mapping[_Candidate, str | None], titles: Counter[str]
 ) -> Iterator[_Candidate]:
-    """Yield the lines to remove: page numbers and heads.
-
-    The first head is kept if its words are on no other line, so that no words are lost.
-    """
+    """Yield the lines to remove: page numbers and heads."""
+    # The first head is kept if its words are on no other line, so that no words are lost.
     by_words: defaultdict[str | None, list[_Candidate]] = defaultdict(list)
     for head in heads:
         by_words[certain[head]].append(head)
