@@ -232,3 +232,27 @@ def test_redaction_of_unread_pages_does_not_decide_on_read_ones(tmp_path: Path) 
 
         with raises_code("image_not_found"):
             world.reader("ada").picture(1)
+
+
+@proves("pictures.nothing-ahead", "pictures.kept-and-removed")
+def test_earlier_redaction_decides_by_the_read_text_alone(tmp_path: Path) -> None:
+    """Redaction is switched off after ingestion: unread findings hide no page, read ones do."""
+    sanitizer = Sanitizer(mode=Mode.ON)
+    lib = make_library(tmp_path, preparation=Preparation(sanitizer=sanitizer))
+    personal = "Write to ida.holm@example.org soon."
+    pages = {
+        "unread": pdf_of(["The ferry left."], [personal]),
+        "none": pdf_of(["The ferry left."], ["Write soon."]),
+        "read": pdf_of([personal], ["The ferry left."]),
+    }
+    for name, data in pages.items():
+        ingest(lib, data, name).reader("ada").set_position("book.pdf", sentence=0)
+
+    again = make_library(tmp_path)
+    worlds = {name: again.library.world(name) for name in pages}
+    shown = {name: worlds[name].reader("ada").picture(1) for name in ("unread", "none")}
+    assert shown["unread"].image == shown["none"].image
+    with raises_code("image_not_found"):
+        worlds["read"].reader("ada").picture(1)
+    with raises_code("image_not_found"):
+        worlds["unread"].documents.picture("book.pdf", 1)

@@ -94,10 +94,12 @@ def draw_page(
     if pictures is None or last < 0:
         return None
     # What the sanitizer removed from the text, the source still shows. Whether it removed something
-    # depends on the whole document, so that readers get no pictures while it is on.
-    if until is not None and components.preparation.redacts:
-        return None
-    if any(entry.redacted for entry in store.audit(scope, revision.ref.document)):
+    # depends on the whole document, so it decides nothing for readers: they get no pictures while
+    # redaction is on, and later those whose stored text is on the page unchanged.
+    if until is not None:
+        if components.preparation.redacts:
+            return None
+    elif any(entry.redacted for entry in store.audit(scope, revision.ref.document)):
         return None
     [end] = [each.end for each in store.sentences(scope, revision.ref, last, last)] or [-1]
     if end < 0:
