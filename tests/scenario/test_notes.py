@@ -89,6 +89,25 @@ def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
         reader.at_position("book.txt", 9).notes.add("x")
 
 
+def test_labels_of_a_document_make_no_link_in_exports(lib: LibraryFixture) -> None:
+    lure = "Lamps](https://evil.example/login) and [more"
+    world = lib.library.create_world("world")
+    text = f"# Book\n\n## Keepers {lure}\n\n{BOOK}"
+    world.ingest(lib.write("book.md", text), kind="book", title=lure)
+    reader = world.reader("ada")
+    reader.set_position("book.md", sentence=9)
+    reader.notes.add("A note")
+    talk = reader.conversation()
+    talk.ask("What did the lamp of keeper number 1 do?")
+
+    shown = reader.notes.to_markdown() + talk.to_markdown()
+
+    labels = [line for line in shown.split("\n") if "evil.example" in line]
+    assert len(labels) >= 2
+    assert [line for line in labels if "\\](https" not in line] == []
+    assert [line for line in labels if "](https" in line.replace("\\](", "")] == []
+
+
 @proves("notes.up-to-the-position")
 def test_search_finds_words_of_note_and_quote(lib: LibraryFixture) -> None:
     reader = reader_at(write(lib, BOOK), 9)

@@ -208,6 +208,7 @@ def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
 def test_language_of_unread_prose_changes_nothing_in_the_read_part(tmp_path: Path) -> None:
     code = "".join(f"total_{line} = values[{line}] * factor\n" for line in range(80))
     read = f"# Boote\n\nDie Boote lagen im Hafen.\n\n```\n{code}```\n\nDas Boot fuhr ab.\n\n"
+    further = "\n\n```\ntotal = 0\n```\n"
     ends = (
         "Er ging langsam durch die dunklen Häuser und suchte nach seinen alten Booten. " * 40,
         "He walked slowly through the dark houses and looked for all of his old boats. " * 40,
@@ -217,7 +218,7 @@ def test_language_of_unread_prose_changes_nothing_in_the_read_part(tmp_path: Pat
     for number, end in enumerate(ends):
         lib = make_library(tmp_path / str(number))
         world = lib.library.create_world("world")
-        world.ingest(lib.write("book.md", f"{read}{end}"), kind="book")
+        world.ingest(lib.write("book.md", f"{read}{end}{further}"), kind="book")
         assert stored(lib, world, 1).canonical.text.index("Das Boot") > SAMPLE
         reader = world.reader("ann")
         reader.set_position("book.md", passage="Das Boot fuhr ab.")

@@ -121,11 +121,15 @@ def test_next_sentence_without_a_space_before_it_is_not_drawn():
 
     assert [end for end, page in pages.items() if page != alone] == []
 
-    def tight(line: str) -> Rendering:
-        page = Page(column([line]), raw=b"-2 Tc\n")
-        return drawn(make_pdf([page]), "They met at the wall!", only_parts=True)
+    def tight(line: str, spacing: int = -2) -> Rendering:
+        page = Page(column([line]), raw=b"%d Tc\n" % spacing)
+        return drawn(make_pdf([page]), line.partition("\u2014")[0], only_parts=True)
 
     assert tight("They met at the wall!\u2014Who?") == tight("They met at the wall!")
+    # The dash lies between the dots of the colon.
+    overlapped, alone = (rows_of(tight(f"At the wall:{end}", -4)) for end in ("\u2014Who?", ""))
+    pairs = zip(overlapped, alone, strict=True)
+    assert all(one >= other for rows in pairs for one, other in zip(*rows, strict=True))
     quoted = drawn(file_of('"Quay?" (Who?)'), '"Quay?"', only_parts=True)
     assert len(quoted.boxes[0]) == 1
     assert quoted != drawn(file_of("Quay (Who?)"), "Quay", only_parts=True)
