@@ -162,8 +162,8 @@ def test_ingest_without_workers_if_the_counter_cannot_be_sent(tmp_path: Path) ->
     write_files(files, 6)
     folder.mkdir()
     with opened_with(folder, 2) as opened:
-        tools = opened._components.workers._tools  # type: ignore[union-attr]
-        own = DraftWorkers(2, type(tools)(tools.parser, OwnCounter(), tools.count_words))
+        parser, _, count_words = opened._components.workers._tools  # type: ignore[union-attr]
+        own = DraftWorkers(2, parser, OwnCounter(), count_words)
         assert not own.can_start()
         report = opened.create_world("tales").ingest(str(files), jobs=2)
     assert len(report.ingested) == 9

@@ -23,7 +23,6 @@ from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
 from truespan.ingest import pipeline, queues
-from truespan.ingest.draft_task import DraftTools
 from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
 from truespan.retrieval.word_counts import count_chunks
@@ -106,7 +105,7 @@ def library(folder: Path, step: int = 0, jobs: int = 1) -> Library:
             uploads=Mortal(UploadFolder(folder / "uploads", reserve=0), countdown),  # type: ignore[arg-type]
             processes=SystemProcesses(),
             clock=clock,
-            workers=DraftWorkers(jobs, DraftTools(DirectParser(), WordCounter(), count_chunks)),
+            workers=DraftWorkers(jobs, DirectParser(), WordCounter(), count_chunks),
         )
     )
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.failures import raises_code
 from tests.support.formats import format_name
-from truespan.parsing import detect, load, supported, traits_of
+from truespan.parsing import detect, load, supported
+from truespan.parsing.detect import known_format
 from truespan.parsing.formats import formats_by_ending
-from truespan.types.source import DocumentKind
 
 EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
@@ -76,16 +76,16 @@ def test_an_office_document_with_a_password_says_so() -> None:
 
 
 def test_an_epub_is_a_book_whatever_it_is_called() -> None:
-    assert traits_of("a.zip", EPUB).kind is DocumentKind.BOOK
-    assert traits_of("a.docx", DOCX).kind is DocumentKind.DOCUMENT
+    assert known_format("a.zip", EPUB).is_book
+    assert not known_format("a.docx", DOCX).is_book
 
 
 def test_formats_with_pictures_are_known() -> None:
-    assert traits_of("a.docx", DOCX).pictures
-    assert traits_of("a.pptx", PPTX).pictures
-    assert traits_of("a.html", b"<p>").pictures
-    assert not traits_of("a.pdf", PDF).pictures
-    assert not traits_of("a.txt", b"words").pictures
+    assert known_format("a.docx", DOCX).has_pictures
+    assert known_format("a.pptx", PPTX).has_pictures
+    assert known_format("a.html", b"<p>").has_pictures
+    assert not known_format("a.pdf", PDF).has_pictures
+    assert not known_format("a.txt", b"words").has_pictures
 
 
 @pytest.mark.parametrize(

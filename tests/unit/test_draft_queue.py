@@ -9,7 +9,7 @@ import pytest
 from truespan.errors import SourceRefused
 from truespan.ingest import queues
 from truespan.ingest.queues import DraftQueue
-from truespan.ingest.source_drafts import PreparedSource, SourceDraft
+from truespan.ingest.source_drafts import SourceDraft
 from truespan.types.source import Source
 
 
@@ -41,12 +41,15 @@ class Maker:
             raise SourceRefused("source_empty", source.name)
         self.ahead += source.size
         self.most_ahead = max(self.most_ahead, self.ahead)
-        return PreparedSource(source, Task(source, digest), None)  # type: ignore[arg-type]
+        return Task(source, digest)
 
-    def complete(self, prepared: PreparedSource, draft: Any) -> SourceDraft:
-        self.ahead -= prepared.source.size
-        self.completed.append(prepared.source.name)
-        return SourceDraft(prepared.source, draft)
+    def run(self, _task: Any) -> Any:
+        raise AssertionError("workers make all drafts")
+
+    def complete(self, task: Any, draft: Any) -> SourceDraft:
+        self.ahead -= task.source.size
+        self.completed.append(task.source.name)
+        return SourceDraft(task.source, draft)
 
 
 class Workers:
@@ -72,11 +75,9 @@ def source(name: str, size: int = 1) -> Source:
 
 def run(maker: Maker, names: list[str], size: int = 1) -> Iterator[str]:
     queue = DraftQueue(maker, Workers())  # type: ignore[arg-type]
-    for result in queue.make_drafts([source(name, size) for name in names], {}):
-        try:
-            yield f"{result.source.name}={result.get().draft}"
-        except SourceRefused as error:
-            yield f"{result.source.name}!{error.code}"
+    for made_of, made in queue.make_drafts([source(name, size) for name in names], {}):
+        is_refused = isinstance(made, SourceRefused)
+        yield f"{made_of.name}!{made.code}" if is_refused else f"{made_of.name}={made.draft}"
 
 
 def test_draft_queue_keeps_the_order_of_the_sources() -> None:

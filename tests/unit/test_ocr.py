@@ -13,13 +13,15 @@ from tests.support.worlds import WordCounter
 from truespan.errors import InvalidConfiguration
 from truespan.extensions.formats.ocr import Recognised, to_lines
 from truespan.ingest.draft import Preparation
-from truespan.parsing import Traits, can_recognise, load, supported, traits_of
+from truespan.parsing import can_recognise, load, supported
+from truespan.parsing.detect import known_format
 from truespan.parsing.formats.pdf import is_garbled
 from truespan.parsing.formats.pdf.paragraphs import (
     describe_recognised,
     join_paragraphs,
     place_lines,
 )
+from truespan.tables import FileFormat
 from truespan.types.source import DocumentOptions, ParseOptions
 from truespan.types.text import PageStart, is_unit, name_pages
 
@@ -132,12 +134,12 @@ def test_ocr_changes_only_the_recipe_of_scans():
     counter, declared = WordCounter(), DocumentOptions()
     off, on = Preparation(), Preparation(ocr=True)
 
-    def recipe(preparation: Preparation, traits: Traits, ocr: bool | None = None) -> str:
+    def recipe(preparation: Preparation, format: FileFormat, ocr: bool | None = None) -> str:
         chosen = replace(declared, ocr=ocr)
-        options = preparation.parse_options(chosen, traits)
+        options = preparation.parse_options(chosen, format)
         return preparation.recipe(declared, counter, parse_options=options)
 
-    text, scan = traits_of("a.txt", b"words"), traits_of("a.png", PNG)
+    text, scan = known_format("a.txt", b"words"), known_format("a.png", PNG)
     assert recipe(on, text) == recipe(off, text) == recipe(off, scan) == recipe(off, text, True)
     assert recipe(on, scan) == recipe(off, scan, True) != recipe(off, scan)
     assert recipe(on, scan, False) == recipe(off, scan)

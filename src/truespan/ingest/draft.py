@@ -1,12 +1,16 @@
-"""From parsed blocks to a draft, which has all the parts of one revision."""
+"""From the bytes of a source to a draft, which has all the parts of one revision.
+
+It is a pure step, which any process can do.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -17,14 +21,16 @@ from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.parsing import LOADER_VERSION, Traits
+from truespan.parsing import LOADER_VERSION
 from truespan.protocols import SourceParser, TextFilter, TokenCounter
+from truespan.tables import FileFormat
 from truespan.text.clean import CLEANING_VERSION, clean
 from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
+from truespan.text.novel import Likeness, classify
 from truespan.text.sentences import segmenter_name
 from truespan.types.audience import AudienceRule
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
-from truespan.types.document import AuditEntry, Draft, MeasuredSentences
+from truespan.types.document import AuditEntry, CountedWords, Draft, MeasuredSentences
 from truespan.types.ids import TextHash, dedupe_hash, hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.types.request import Defaults
@@ -41,9 +47,11 @@ from truespan.types.text import (
     Block,
     CanonicalText,
     Loaded,
+    PageStart,
     PlacedFigure,
     Sentences,
     Span,
+    Validators,
 )
 
 
@@ -106,7 +114,7 @@ class Preparation(Struct, frozen=True):
                 advice="Install Truespan with the extra 'ocr'.",
             )
 
-    def parse_options(self, declared: DocumentOptions, traits: Traits) -> ParseOptions:
+    def parse_options(self, declared: DocumentOptions, format: FileFormat) -> ParseOptions:
         """Return the parse options of a source: declared ones take precedence over settings."""
 
         def choose(name: str) -> bool:
@@ -115,9 +123,9 @@ class Preparation(Struct, frozen=True):
 
         return ParseOptions(
             images=self.figures.extract_images,
-            hidden_sheets=traits.sheets and choose("hidden_sheets"),
-            ocr=traits.scans and choose("ocr"),
-            running_heads=traits.heads and choose("running_heads"),
+            hidden_sheets=format.has_hidden_sheets and choose("hidden_sheets"),
+            ocr=format.may_need_ocr and choose("ocr"),
+            running_heads=format.has_running_heads and choose("running_heads"),
         )
 
     def chunking_for(self, declared: DocumentOptions) -> ChunkingProfile:
@@ -441,3 +449,110 @@ def make_chunks(measured: MeasuredText, spans: Sequence[Span]) -> tuple[NewChunk
             )
         )
     return tuple(chunks)
+
+
+LIKENESS_REMARKS = {
+    Likeness.NOVEL: "Ingested as a book, because its numbered chapters tell a story. "
+    "If it is not a book, ingest it with the kind 'document'.",
+    Likeness.CHAPTERS: "It has numbered chapters. If it is read from front to back, ingest it with "
+    "the kind 'book'.",
+}
+
+
+CountWords: TypeAlias = Callable[[Sequence[NewChunk], str], CountedWords]
+"""Counts the words of chunks in a language."""
+
+
+class Content(Struct, frozen=True):
+    """Bytes of a source, and the name to parse them by."""
+
+    name: str
+    data: bytes
+    digest: str
+    format: FileFormat
+    line: int = 0
+    """Line of the file in which a record without an id begins, counted from 1; else 0."""
+
+
+class DraftTask(Struct, frozen=True):
+    """A source to parse, and everything else that its draft depends on."""
+
+    source: Source
+    content: Content
+    options: ParseOptions
+    recipe: str
+    preparation: Preparation
+    input_limit: int
+    chunking: ChunkingProfile | None = None
+    """Chunking profile of the generation, if it has one."""
+    may_be_novel: bool = False
+    validators: Validators | None = None
+    original: str | None = None
+    """Path of another document with the same content; only for a new source."""
+    counts_words: bool = False
+
+
+def prepare(
+    preparation: Preparation, declared: DocumentOptions, content: Content, counter: TokenCounter
+) -> tuple[ParseOptions, str]:
+    options = preparation.parse_options(declared, content.format)
+    recipe = preparation.recipe(
+        declared,
+        counter,
+        pictures=content.format.has_pictures,
+        parse_options=options,
+        line=content.line,
+    )
+    return options, recipe
+
+
+def run_task(
+    task: DraftTask,
+    parser: SourceParser,
+    counter: TokenCounter,
+    count_words: CountWords | None = None,
+    trace: RequestTrace = NULL_OBSERVER,
+) -> Draft:
+    """Return the draft of a source, with its words if they are counted; raises SourceRefused."""
+    source, content, preparation = task.source, task.content, task.preparation
+    with trace.stage(Stage.BLOCKS):
+        loaded = parser.parse(content.name, content.data, task.options)
+    loaded = _with_line(loaded, content.line)
+    recipe, likeness = task.recipe, Likeness.OTHER
+    if task.may_be_novel:
+        likeness = classify(loaded.blocks)
+    if likeness is Likeness.NOVEL:
+        source = replace(source, declared=replace(source.declared, kind=DocumentKind.BOOK))
+        recipe = prepare(preparation, source.declared, content, counter)[1]
+    draft = make_draft(
+        source,
+        loaded,
+        preparation=preparation,
+        source_hash=content.digest,
+        recipe=recipe,
+        parser=parser,
+        counter=counter,
+        input_limit=task.input_limit,
+        chunking=task.chunking,
+        trace=trace,
+    )
+    remark = LIKENESS_REMARKS.get(likeness)
+    remarks = (remark,) if remark else ()
+    words = None
+    if task.counts_words and count_words is not None:
+        words = count_words(draft.chunks, draft.language)
+    return replace(
+        draft,
+        validators=task.validators,
+        notes=(*draft.notes, *remarks),
+        remarks=(*draft.remarks, *remarks),
+        words=words,
+    )
+
+
+def _with_line(loaded: Loaded, line: int) -> Loaded:
+    if not line:
+        return loaded
+    first, *others = loaded.blocks
+    first = replace(first, pages=(PageStart(0, line, "line"),))
+    return replace(loaded, blocks=(first, *others))

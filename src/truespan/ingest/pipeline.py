@@ -232,11 +232,12 @@ class _Run:
     ) -> None:
         """Add each source to a group, and index the group once it is large enough."""
         group = _Group()
-        for result in drafts:
-            source = result.source
+        for source, made in drafts:
             self._read += 1
             try:
-                self._add(group, source, known.get(source.doc_id), result.get())
+                if isinstance(made, SourceRefused):
+                    raise made
+                self._add(group, source, known.get(source.doc_id), made)
             except SourceRefused as error:
                 self._fail(source.doc_id, source.name, error.code, str(error))
                 self._finish_source(source)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from truespan.errors import SourceRefused
-from truespan.ingest.draft_task import DraftTask
-from truespan.ingest.source_drafts import DraftMaker, PreparedSource, SourceDraft
+from truespan.ingest.draft import DraftTask
+from truespan.ingest.source_drafts import DraftMaker, SourceDraft
 from truespan.ingest.workers.client import DraftWorkers
 from truespan.types.document import Document, Draft
 from truespan.types.source import Source
@@ -26,16 +26,8 @@ MIN_BYTES = 2 << 20
 """Minimum size of the sources of a run for which workers are started: a start takes a second."""
 
 
-class SourceResult(Struct, frozen=True):
-    """The result for one source: a draft or its absence, or a refusal."""
-
-    source: Source
-    draft: SourceDraft | SourceRefused
-
-    def get(self) -> SourceDraft:
-        if isinstance(self.draft, SourceRefused):
-            raise self.draft
-        return self.draft
+SourceResult: TypeAlias = tuple[Source, SourceDraft | SourceRefused]
+"""A source, and its draft or its absence, or a refusal."""
 
 
 def make_drafts(
@@ -43,9 +35,9 @@ def make_drafts(
 ) -> Generator[SourceResult, None, None]:
     for source in sources:
         try:
-            yield SourceResult(source, maker.make(source, known.get(source.doc_id)))
+            yield source, maker.make(source, known.get(source.doc_id))
         except SourceRefused as error:
-            yield SourceResult(source, error)
+            yield source, error
 
 
 def are_worth_workers(sources: Sequence[Source]) -> bool:
@@ -56,7 +48,7 @@ class _Waiting(Struct):
     """A source whose result is not yielded yet."""
 
     source: Source
-    prepared: PreparedSource | None = None
+    task: DraftTask | None = None
     future: Future[Draft] | None = None
     draft: SourceDraft | SourceRefused | None = None
     size: int = 0
@@ -97,21 +89,18 @@ class DraftQueue:
 
     def _start(self, pool: ThreadPoolExecutor, source: Source, known: Document | None) -> _Waiting:
         try:
-            prepared = self._maker.prepare(source, known, self._settle)
+            task = self._maker.prepare(source, known, self._settle)
         except SourceRefused as error:
             return _Waiting(source, draft=error)
-        if isinstance(prepared, SourceDraft):
-            return _Waiting(source, draft=prepared)
-        future = pool.submit(self._workers.make, prepared.task, self._make_here)
-        return _Waiting(source, prepared, future, size=len(prepared.task.content.data))
-
-    def _make_here(self, task: DraftTask) -> Draft:
-        return self._maker.run(task)
+        if isinstance(task, SourceDraft):
+            return _Waiting(source, draft=task)
+        future = pool.submit(self._workers.make, task, self._maker.run)
+        return _Waiting(source, task, future, size=len(task.content.data))
 
     def _settle(self, digest: str) -> None:
         """Complete a source of the same content first: whether it becomes a document decides."""
         if any(
-            waiting.prepared is not None and waiting.prepared.task.content.digest == digest
+            waiting.task is not None and waiting.task.content.digest == digest
             for waiting in self._waiting
         ):
             for waiting in self._waiting:
@@ -119,18 +108,18 @@ class DraftQueue:
 
     def _take(self) -> SourceResult:
         waiting = self._waiting.popleft()
-        return SourceResult(waiting.source, self._complete(waiting))
+        return waiting.source, self._complete(waiting)
 
     def _complete(self, waiting: _Waiting) -> SourceDraft | SourceRefused:
         if waiting.draft is None:
-            assert waiting.prepared is not None
+            assert waiting.task is not None
             assert waiting.future is not None
             try:
-                waiting.draft = self._maker.complete(waiting.prepared, waiting.future.result())
+                waiting.draft = self._maker.complete(waiting.task, waiting.future.result())
             except SourceRefused as error:
                 waiting.draft = error
             # The bytes of the source are not needed any more.
-            waiting.prepared = waiting.future = None
+            waiting.task = waiting.future = None
         return waiting.draft
 
 

@@ -51,8 +51,7 @@ from truespan.types.source import Source
 from truespan.types.telemetry import CounterName
 
 if TYPE_CHECKING:
-    from truespan.ingest.draft import Preparation
-    from truespan.ingest.draft_task import CountWords
+    from truespan.ingest.draft import CountWords, Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.store import Store
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from truespan.errors import SourceRefused
-from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
+from truespan.ingest.draft import Content, DraftTask, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.report import IngestDeps
-from truespan.parsing import Traits, is_drawn, traits_of
+from truespan.parsing import is_drawn
+from truespan.parsing.detect import known_format
+from truespan.tables import FileFormat
 from truespan.types.audience import EVERYONE, Audience, find_rule
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
@@ -20,6 +22,7 @@ from truespan.types.scope import Scope
 from truespan.types.source import (
     UNDECLARED,
     Copies,
+    DocumentKind,
     DocumentOptions,
     Page,
     ParseOptions,
@@ -49,14 +52,6 @@ class SourceDraft(NamedTuple):
     """Path of another document with the same content; only for a new source."""
     kept: bytes | None = None
     """Content of an upload or a web page that can be shown as it looks: it has no other copy."""
-
-
-class PreparedSource(NamedTuple):
-    """A source that needs a draft, with the task that makes it."""
-
-    source: Source
-    task: DraftTask
-    original: str | None
 
 
 class _CopyFinder:
@@ -96,12 +91,11 @@ class DraftMaker:
         self._default_audience = world.audience if world else None
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
-        self._tools = DraftTools(deps.parser, deps.counter, deps.count_words)
         # Looked up once: a run may read many files.
         self._read_file = deps.sources.read
         self._read_sidecar = deps.sources.read_sidecar
         self._copies = _CopyFinder(deps.store, scope)
-        self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
+        self._recipes: dict[tuple[DocumentOptions, FileFormat, int], tuple[ParseOptions, str]] = {}
         self._recorded_recipes: dict[tuple[object, ...], str] = {}
 
     def make(self, source: Source, known: Document | None) -> SourceDraft:
@@ -109,14 +103,15 @@ class DraftMaker:
         prepared = self.prepare(source, known)
         if isinstance(prepared, SourceDraft):
             return prepared
-        return self.complete(prepared, self.run(prepared.task))
+        return self.complete(prepared, self.run(prepared))
 
     def run(self, task: DraftTask) -> Draft:
-        return run_task(task, self._tools, self._deps.trace)
+        deps = self._deps
+        return run_task(task, deps.parser, deps.counter, deps.count_words, deps.trace)
 
     def prepare(
         self, source: Source, known: Document | None, on_content: OnContent = lambda _digest: None
-    ) -> PreparedSource | SourceDraft:
+    ) -> DraftTask | SourceDraft:
         """Return the task that makes the draft of a source, or the result if none is needed."""
         # `on_content` is called with the digest of the content before it is compared with others.
         if source.is_page and known is not None and not source.origin and is_page(known.origin):
@@ -140,8 +135,8 @@ class DraftMaker:
         options, recipe = self._prepare(declared, content)
         if known is not None and _is_current(known, content.digest, recipe):
             return SourceDraft(source)
-        may_be_novel = known is None and stated.kind is None and content.traits.plain
-        task = DraftTask(
+        may_be_novel = known is None and stated.kind is None and content.format.may_be_novel
+        return DraftTask(
             source=source,
             content=content,
             options=options,
@@ -151,9 +146,9 @@ class DraftMaker:
             chunking=self._scope.generation.chunking,
             may_be_novel=may_be_novel and not self._preparation.plain,
             validators=Validators(page.etag, page.last_modified) if page else None,
+            original=original,
             counts_words=self._deps.count_words is not None,
         )
-        return PreparedSource(source, task, original)
 
     def is_recorded(self, source: Source, known: Document) -> bool:
         """Return whether a file without declared labels is stored as it is now."""
@@ -179,15 +174,15 @@ class DraftMaker:
             return False
         if sha256(data).hexdigest() != known.source_hash:
             return False
-        traits = traits_of(source.name, data)
+        format = known_format(source.name, data)
         # The members of `known.declared`, which would take longer to build than to look up.
         key = (
             *(known.kind, known.declared_title, known.declared_language, known.version),
-            *(known.chunking, known.tags, known.source_url, known.metadata, traits),
+            *(known.chunking, known.tags, known.source_url, known.metadata, format),
         )
         recipe = self._recorded_recipes.get(key)
         if recipe is None:
-            content = Content(source.name, data, known.source_hash, traits)
+            content = Content(source.name, data, known.source_hash, format)
             recipe = self._recorded_recipes[key] = self._prepare(known.declared, content)[1]
         return recipe == known.recipe
 
@@ -212,13 +207,13 @@ class DraftMaker:
         rules = self._preparation.audiences
         return find_rule(rules, self._world, _shown_path(source, known)) if rules else None
 
-    def complete(self, prepared: PreparedSource, draft: Draft) -> SourceDraft:
-        self._copies.add(draft.source_hash, draft.audience, prepared.source.shown_path)
-        source, content = prepared.source, prepared.task.content
+    def complete(self, task: DraftTask, draft: Draft) -> SourceDraft:
+        source, content = task.source, task.content
+        self._copies.add(draft.source_hash, draft.audience, source.shown_path)
         kept = None
         if (source.upload or source.is_page) and is_drawn(content.name, content.data):
             kept = content.data
-        return SourceDraft(source, draft, prepared.original, kept)
+        return SourceDraft(source, draft, task.original, kept)
 
     def _read(self, source: Source, known: Document | None) -> tuple[Page | None, Content | None]:
         """Return a page, if it is one, and the content of a source."""
@@ -232,8 +227,8 @@ class DraftMaker:
             name, data = page.name, page.content
         else:
             name, data, line = self._reader.read(source)
-        digest, traits = sha256(data).hexdigest(), traits_of(name, data)
-        return page, Content(name, data, digest, traits, line)
+        digest = sha256(data).hexdigest()
+        return page, Content(name, data, digest, known_format(name, data), line)
 
     def _copies_of(self, source: Source) -> Copies:
         return source.declared.copies or self._preparation.copies
@@ -248,7 +243,7 @@ class DraftMaker:
         return original
 
     def _prepare(self, declared: DocumentOptions, content: Content) -> tuple[ParseOptions, str]:
-        key = declared, content.traits, content.line
+        key = declared, content.format, content.line
         prepared = self._recipes.get(key)
         if prepared is None:
             prepared = prepare(self._preparation, declared, content, self._deps.counter)
@@ -297,8 +292,10 @@ def _complete(
     if declared.kind is not None:
         return declared
     # A plain text keeps its kind: its readers must not notice changes further on.
-    kept = known.kind if known is not None and content.traits.plain else content.traits.kind
-    return replace(declared, kind=kept)
+    if known is not None and content.format.may_be_novel:
+        return replace(declared, kind=known.kind)
+    kind = DocumentKind.BOOK if content.format.is_book else DocumentKind.DOCUMENT
+    return replace(declared, kind=kind)
 
 
 def _is_current(known: Document, digest: str, recipe: str) -> bool:

@@ -9,7 +9,7 @@ reveals later text (except the title of the document); nothing is written, and n
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import asdict, replace
 
@@ -18,17 +18,15 @@ from truespan.parsing.detect import explain_refusal, format_of, may_hold_members
 from truespan.tables import FileFormat, import_member, tables
 from truespan.text.clean import clean
 from truespan.types.picture import PictureRequest, Rendering
-from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
+from truespan.types.source import PARSE_DEFAULTS, ParseOptions
 from truespan.types.text import Loaded, Properties
 
 __all__ = [
     "LOADER_VERSION",
-    "Traits",
     "can_recognise",
     "load",
     "may_hold_members",
     "supported",
-    "traits_of",
 ]
 
 LOADER_VERSION = 9
@@ -63,42 +61,6 @@ def _one_line(text: str) -> str | None:
     if text.isprintable():
         return text
     return clean(text).replace("\n", " ").replace("\t", " ") or None
-
-
-class Traits(NamedTuple):
-    """Properties of the format of a source, known before it is parsed."""
-
-    kind: DocumentKind
-    """Default kind of the document; an EPUB is a book."""
-    pictures: bool
-    """Whether the parser finds pictures."""
-    sheets: bool
-    """Whether the source is a workbook, which may have hidden sheets."""
-    scans: bool
-    """Whether the text may need OCR."""
-    heads: bool
-    """Whether the text may contain running heads and page numbers."""
-    plain: bool
-    """Whether the source is plain text, which may be a novel."""
-
-
-def traits_of(name: str, data: bytes) -> Traits:
-    found = format_of(name, data)
-    if found is None:
-        return _UNKNOWN
-    return Traits(
-        DocumentKind.BOOK if found.is_book else DocumentKind.DOCUMENT,
-        pictures=found.has_pictures,
-        sheets=found.has_hidden_sheets,
-        scans=found.may_need_ocr,
-        heads=found.has_running_heads,
-        plain=found.may_be_novel,
-    )
-
-
-_UNKNOWN = Traits(
-    DocumentKind.DOCUMENT, pictures=False, sheets=False, scans=False, heads=False, plain=False
-)
 
 
 def can_recognise() -> bool:

@@ -71,6 +71,11 @@ def format_of(name: str, data: bytes) -> FileFormat | None:
     return named
 
 
+def known_format(name: str, data: bytes) -> FileFormat:
+    """Return the format of a source; one without a name and a loader if it is unknown."""
+    return format_of(name, data) or FileFormat("")
+
+
 # Shared by threads: a cache of sets, which never change.
 @cache
 def _first_bytes() -> frozenset[bytes]:

@@ -315,12 +315,11 @@ def make_parser(settings: Settings) -> SourceParser:
 
 
 def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) -> DraftWorkers:
-    from truespan.ingest.draft_task import DraftTools
     from truespan.ingest.workers.client import DraftWorkers, default_jobs
     from truespan.retrieval.word_counts import count_chunks
 
     jobs = settings.ingest.jobs or default_jobs()
-    return DraftWorkers(jobs, DraftTools(parser, counter, count_chunks))
+    return DraftWorkers(jobs, parser, counter, count_chunks)
 
 
 def _assets(folder: Path, settings: Settings) -> AssetFolder:

@@ -69,14 +69,14 @@ def _read_text(
 ) -> CanonicalText:
     """Return the text of a file as an ingestion with these settings reads it."""
     from truespan.ingest.draft import make_text
-    from truespan.parsing import traits_of
+    from truespan.parsing.detect import known_format
 
     settings = read_settings(settings_folder)
     preparation = make_preparation(settings_folder, settings)
     preparation = preparation.for_world(Defaults(claims["defaults"]))
     parser = make_parser(settings)
     try:
-        options = preparation.parse_options(UNDECLARED, traits_of(name, data))
+        options = preparation.parse_options(UNDECLARED, known_format(name, data))
         loaded = parser.parse(name, data, options)
     finally:
         parser.close()

@@ -18,7 +18,8 @@ import msgspec
 
 from truespan.core.child_process import ChildProcess
 from truespan.errors import SourceRefused, resource_error, source_refusal
-from truespan.ingest.draft_task import DraftTask, DraftTools
+from truespan.ingest.draft import CountWords, DraftTask
+from truespan.protocols import SourceParser, TokenCounter
 from truespan.types.document import Draft
 
 HEAD = struct.Struct(">BQ")
@@ -73,16 +74,18 @@ class DraftWorkers:
     A worker exits after a while without a task.
     """
 
-    def __init__(self, jobs: int, tools: DraftTools) -> None:
+    def __init__(
+        self, jobs: int, parser: SourceParser, counter: TokenCounter, count_words: CountWords | None
+    ) -> None:
         self.jobs = jobs
-        self._tools = tools
+        self._tools = parser, counter, count_words
         self._turns = threading.BoundedSemaphore(jobs)
         self._lock = threading.Lock()
         self._free: list[_Worker] = []
         self._setup: bytes | None = None
 
     def with_jobs(self, jobs: int) -> DraftWorkers:
-        return DraftWorkers(jobs, self._tools)
+        return DraftWorkers(jobs, *self._tools)
 
     def can_start(self) -> bool:
         """Return whether there may be several workers, and their tools can be sent to them."""

@@ -8,11 +8,12 @@ import pickle
 import select
 import signal
 import sys
+from typing import Any
 
 import msgspec
 
 from truespan.errors import SourceRefused
-from truespan.ingest.draft_task import DraftTask, DraftTools, run_task
+from truespan.ingest.draft import DraftTask, run_task
 from truespan.ingest.workers.client import (
     DRAFT,
     FAILURE,
@@ -39,7 +40,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         # Only the parent, which started this process, can write to the pipe.
-        tools: DraftTools = pickle.loads(receive(tasks)[1])  # noqa: S301
+        tools: tuple[Any, ...] = pickle.loads(receive(tasks)[1])  # noqa: S301
         # Drafts consist of thousands of objects and hardly any cycles.
         gc.freeze()
         gc.set_threshold(200_000, 20, 100)
@@ -51,11 +52,11 @@ def main() -> int:
     return 0
 
 
-def answer(message: bytes, tools: DraftTools) -> tuple[int, bytes]:
+def answer(message: bytes, tools: tuple[Any, ...]) -> tuple[int, bytes]:
     """Return the kind and the content of the answer to a task."""
     try:
         task: DraftTask = pickle.loads(message)  # noqa: S301
-        return DRAFT, encode_draft(run_task(task, tools))
+        return DRAFT, encode_draft(run_task(task, *tools))
     except SourceRefused as error:
         notes = tuple(getattr(error, "__notes__", ()))
         refusal = Refusal(error.code, error.name, error.own_advice, notes)
