@@ -121,9 +121,9 @@ def test_calibrate_shows_a_curve_and_keeps_nothing(terminal: Terminal) -> None:
     assert code == 0
     assert "too few" in out
     assert "in force" in out
-    assert "Weight of words in hybrid search: Keep 0.5: " in out
+    assert "Minimum evidence of an answer: Keep " in out
     assert "No thresholds are proposed, and nothing was changed." in out
     code, report = terminal.json("calibrate", golden, "-w", "w")
     assert (report["proposed"], report["kept"]) == (None, False)
     assert report["in_force"]["calibrated_floor"] == 0.4922
-    assert (report["weight"]["in_force"], report["weight"]["proposed"]) == (0.5, None)
+    assert report["evidence"]["proposed"] is None

@@ -9,7 +9,7 @@ import pytest
 
 from truespan.engine.calibration import auc_of
 from truespan.errors import InvalidArgument
-from truespan.extensions.quality.calibrate import Curve, Unrelated, calibrate, curve_of, unrelated
+from truespan.extensions.quality.calibrate import Curve, calibrate, curve_of, unrelated_high
 from truespan.extensions.quality.evaluate import ScoredHit
 
 
@@ -175,35 +175,18 @@ def test_share_out_of_range_is_refused(share: dict[str, Any]) -> None:
         calibrate(overlapping(1), **share)
 
 
-def test_contract_constants_separate_nothing_on_compressed_model() -> None:
-    compressed = unrelated(spread(0.36, 0.48, 500))
-    assert 0.15 < 0.3 < compressed.quantile(0.0)
-    assert compressed.quantile(0.5) < 0.45
-    assert compressed.quantile(1.0) < 0.55
-
-
-def test_a_share_is_near_the_one_that_counting_gives() -> None:
+def test_unrelated_high_is_near_what_counting_gives() -> None:
     chance = random.Random(7)
     scores = [chance.gauss(0.42, 0.03) for _ in range(2000)]
-    distribution = unrelated(scores)
 
-    for share in (0.0, 0.05, 0.42, 0.5, 0.95, 1.0):
-        counted = sum(score <= distribution.quantile(share) for score in scores) / len(scores)
-        assert counted == pytest.approx(share, abs=0.011)
+    counted = sum(score <= unrelated_high(scores) for score in scores) / len(scores)
 
-
-def test_many_equal_similarities_are_one_step() -> None:
-    distribution = Unrelated((0.4, 0.4, 0.4, 0.4, 0.6))
-    assert distribution.quantile(0.75) == 0.4
-    assert distribution.quantile(0.76) == 0.6
+    assert counted == pytest.approx(0.95, abs=0.001)
+    assert unrelated_high([0.4, 0.4, 0.6]) == 0.6
+    assert unrelated_high([0.4] * 20 + [0.6]) == 0.4
 
 
-@pytest.mark.parametrize("quantiles", [(), (0.5,), (0.6, 0.4), (0.1, math.nan)])
-def test_invalid_quantiles_are_refused(quantiles: tuple[float, ...]) -> None:
-    with pytest.raises(InvalidArgument):
-        Unrelated(quantiles)
-
-
-def test_a_distribution_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidArgument):
-        unrelated([])
+def test_contract_constants_separate_nothing_on_compressed_model() -> None:
+    compressed = spread(0.36, 0.48, 500)
+    assert 0.15 < 0.3 < min(compressed)
+    assert unrelated_high(compressed) < 0.55

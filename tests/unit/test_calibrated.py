@@ -15,7 +15,7 @@ from truespan.extensions.quality.calibrate import (
     calibrate,
     curves_of,
     propose,
-    unrelated,
+    unrelated_high,
 )
 from truespan.extensions.quality.evaluate import Found, ScoredHit, evaluate
 from truespan.extensions.quality.golden import Expected, GoldenQuery
@@ -25,7 +25,7 @@ from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration
 from truespan.types.request import RELEVANCE_FLOOR
 
-FAR = unrelated([number / 100 for number in range(30, 50)])
+FAR = unrelated_high([number / 100 for number in range(30, 50)])
 shares = st.floats(0.0, 1.0, allow_nan=False)
 
 
@@ -159,4 +159,4 @@ def test_too_few_hits_give_notes_and_no_proposal() -> None:
 
 
 def test_unrelated_score_is_the_95th_percentile() -> None:
-    assert unrelated([number / 1000 for number in range(1001)]).quantile(0.95) == 0.95
+    assert unrelated_high([number / 1000 for number in range(1001)]) == 0.95

@@ -11,7 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from truespan.errors import IndexUnavailable, InvalidArgument
-from truespan.extensions.quality.compare import Comparison, compare, gate, randomisation_test
+from truespan.extensions.quality.compare import (
+    Comparison,
+    compare,
+    gate,
+    largest_gain_test,
+    randomisation_test,
+)
 from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
 from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.extensions.quality.tables import comparison_table
@@ -196,3 +202,19 @@ def test_table_shows_metrics_changed_queries_and_verdict() -> None:
     movers = [line.split() for line in lines if line.startswith(("b what", "c what"))]
     assert [line[-1] for line in movers] == ["-1.0000", "+0.3691"]
     assert "The gate does not hold:" in lines
+
+
+def test_largest_gain_test_accounts_for_the_choice() -> None:
+    gains = [1.0] * 16 + [-1.0] * 7
+    mixed = [
+        [gain if (n * (row + 2)) % 7 else -gain for n, gain in enumerate(gains)] for row in range(6)
+    ]
+
+    alone = largest_gain_test([gains], seed=1)
+
+    # One alternative: half of the two-sided test.
+    assert alone == pytest.approx(randomisation_test(gains, seed=1) / 2, abs=0.01)
+    assert largest_gain_test([gains, gains], seed=1) == alone
+    assert largest_gain_test([gains, *mixed], seed=1) > 1.5 * alone
+    assert largest_gain_test([gains], seed=1) == alone
+    assert largest_gain_test([[0.0, 0.0], [0.0, 0.0]], seed=1) == 1.0

@@ -1,4 +1,4 @@
-"""Derive floor, thresholds, weight of words and minimum evidence from scores of golden queries.
+"""Derive floor, thresholds and minimum evidence from scores of golden queries.
 
 Similarities of models differ, so a constant that works for one model is useless for another. If
 the scores do not separate relevant from irrelevant hits, nothing is proposed.
@@ -11,7 +11,7 @@ if its gain is larger than chance explains, given that the best of several was c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import ceil, isfinite
 
@@ -20,13 +20,10 @@ from msgspec.structs import replace
 
 from truespan.engine.calibration import MIN_AUC, auc_of, round_calibration
 from truespan.errors import InvalidArgument
-from truespan.extensions.quality.compare import SEED, largest_gain_test, leading
+from truespan.extensions.quality.compare import SEED, largest_gain_test
 from truespan.extensions.quality.evaluate import (
-    LABELS,
     Evaluation,
     ScoredHit,
-    State,
-    mean,
     scored_hits,
 )
 from truespan.types.bundle import Notice
@@ -36,7 +33,7 @@ KEEP_SHARE = 0.95
 PRECISION_SHARE = 0.9
 MIN_HITS = 20
 FEW_HITS = 10
-QUANTILES = 100
+UNRELATED_SHARE = 0.95
 _ROUNDING = 1e-9
 
 
@@ -77,30 +74,10 @@ class Curve(Struct, frozen=True):
     notes: tuple[Notice, ...]
 
 
-class Unrelated(Struct, frozen=True):
-    """Similarities of unrelated pairs under one profile, as quantiles at equal steps."""
-
-    quantiles: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        ascending = sorted(self.quantiles)
-        if len(ascending) < 2 or not all(map(isfinite, ascending)):
-            raise InvalidArgument("A distribution needs at least two finite quantiles.")
-        if list(self.quantiles) != ascending:
-            raise InvalidArgument("The quantiles of a distribution must ascend.")
-
-    def quantile(self, share: float) -> float:
-        """Return the similarity that this share of unrelated pairs does not exceed."""
-        return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
-
-
-def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
-    """Return the distribution of similarities; each quantile is one of them."""
+def unrelated_high(scores: Iterable[float]) -> float:
+    """Return the similarity that 95 of 100 unrelated pairs do not exceed."""
     ascending = sorted(scores)
-    if not ascending or steps < 1:
-        raise InvalidArgument("A distribution needs at least one similarity and one step.")
-    last = len(ascending) - 1
-    return Unrelated(tuple(ascending[round(step * last / steps)] for step in range(steps + 1)))
+    return ascending[ceil(UNRELATED_SHARE * (len(ascending) - 1) - _ROUNDING)]
 
 
 def calibrate(
@@ -193,21 +170,15 @@ def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
     return tuple(curve)
 
 
-UNRELATED_SHARE = 0.95
-
-
 class CalibrationReport(Struct, frozen=True):
     """Calibration of a profile by golden queries, with the proposal, if any."""
 
     profile: str
     passages: Curve
     queries: Curve
-    unrelated: Unrelated | None
     proposed: Calibration | None
     in_force: Calibration | None
     """Calibration in use: stored in the world, or shipped with the profile."""
-    weight: WeightReport
-    """Weight of words in hybrid search."""
     evidence: EvidenceReport
     """Minimum evidence of an answer."""
     notes: tuple[Notice, ...] = ()
@@ -229,7 +200,7 @@ def curves_of(evaluation: Evaluation) -> tuple[Curve, Curve]:
 
 
 def propose(
-    passages: Curve, queries: Curve, distribution: Unrelated, measured_on: str
+    passages: Curve, queries: Curve, unrelated_high: float, measured_on: str
 ) -> tuple[Calibration | None, tuple[Notice, ...]]:
     """Return a calibration, or None with all reasons."""
     lasting = passages.proposal
@@ -237,8 +208,7 @@ def propose(
     if lasting is None or decided is None or decided.high is None:
         return None, (*passages.notes, *queries.notes)
     low = max(decided.low, lasting.floor)
-    far = distribution.quantile(UNRELATED_SHARE)
-    found = round_calibration(lasting.floor, low, decided.high, far, measured_on)
+    found = round_calibration(lasting.floor, low, decided.high, unrelated_high, measured_on)
     if decided is queries.proposal:
         return found, ()
     message = (
@@ -248,92 +218,10 @@ def propose(
     return found, (Notice("thresholds_by_passages", message),)
 
 
-WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Weights that are measured, besides the current weight."""
 MIN_QUERIES = 20
-"""Minimum number of judged queries for a proposal, for evidence of either kind."""
+"""Minimum number of judged queries, and of absent ones, for a proposal of minimum evidence."""
 MAX_P = 0.05
 """Maximum p-value of a gain that is proposed."""
-
-
-class WeightMean(Struct, frozen=True):
-    """Mean of the leading metric with one weight."""
-
-    weight: float
-    mean: float
-
-
-class WeightReport(Struct, frozen=True):
-    """Means of golden queries over the weight of words, and the proposed weight."""
-
-    in_force: float
-    best: float
-    """Weight with the highest mean."""
-    proposed: float | None
-    """None if no weight is clearly better than the current weight."""
-    metric: str
-    """Label: nDCG for queries with expected documents, MRR for those with phrases alone."""
-    queries: int
-    """Number of judged queries that failed with no weight."""
-    p: float | None
-    """p-value of the largest gain, corrected for the choice among weights; None without a gain."""
-    means: tuple[WeightMean, ...]
-    message: str = ""
-    """The proposal in words, or the reason why there is none."""
-
-
-def propose_weight(evaluations: Mapping[float, Evaluation], in_force: float) -> WeightReport:
-    """Return the best weight if it is significantly better than the current weight. `evaluations`
-    has an evaluation of the same queries for each weight, including the current weight.
-    """
-    rows = list(zip(*(evaluation.results for evaluation in evaluations.values()), strict=True))
-    rows = [row for row in rows if all(one.judged and one.state is not State.FAILED for one in row)]
-    names = {"ndcg" if row[0].metrics.ndcg is not None else "reciprocal_rank" for row in rows}
-    metric = " and ".join(LABELS[name] for name in sorted(names))
-    values = {
-        weight: [leading(row[place].metrics) for row in rows]
-        for place, weight in enumerate(evaluations)
-    }
-    means = {weight: mean(column) or 0.0 for weight, column in values.items()}
-    # Of equal means, the current weight or the closest to it.
-    best = max(means, key=lambda weight: (round(means[weight], 9), -abs(weight - in_force)))
-    p = None
-    if len(rows) >= MIN_QUERIES and best != in_force:
-        current = values.pop(in_force)
-        gains = [
-            [new - old for new, old in zip(column, current, strict=True)]
-            for column in values.values()
-        ]
-        p = largest_gain_test(gains, seed=SEED)
-    found = WeightReport(
-        in_force=in_force,
-        best=best,
-        proposed=best if p is not None and p <= MAX_P else None,
-        metric=metric,
-        queries=len(rows),
-        p=p,
-        means=tuple(WeightMean(weight, value) for weight, value in means.items()),
-    )
-    return replace(found, message=_explain(found, means))
-
-
-def _explain(report: WeightReport, means: Mapping[float, float]) -> str:
-    current, best, p = report.in_force, report.best, report.p
-    if report.queries < MIN_QUERIES:
-        return (
-            f"Keep {current:g}: {report.queries} judged queries are too few, at least "
-            f"{MIN_QUERIES} are needed."
-        )
-    if p is None:
-        figures = f"{report.metric} {means[current]:.3f}, {report.queries} queries"
-        return f"Keep {current:g}: no other weight is better ({figures})."
-    figures = (
-        f"{report.metric} {means[best]:.3f} instead of {means[current]:.3f}, "
-        f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}, {report.queries} queries"
-    )
-    if report.proposed is None:
-        return f"Keep {current:g}: no clear difference. The best is {best:g}: {figures}."
-    return f"{best:g} instead of {current:g}: {figures}."
 
 
 STEPS = (-0.12, -0.1, -0.08, -0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12)

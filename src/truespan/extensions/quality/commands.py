@@ -76,7 +76,7 @@ def calibrate(
     keep: Annotated[bool, Option(help="Use the thresholds in this world.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Propose thresholds of a world's model, and the weight of words, from golden queries."""
+    """Propose thresholds of a world's model, and minimum evidence, from golden queries."""
     from truespan.extensions.quality.tables import calibration_table
 
     with place.open() as chosen:

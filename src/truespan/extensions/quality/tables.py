@@ -137,7 +137,7 @@ def _query_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, ...]]:
 
 
 def calibration_table(report: CalibrationReport) -> str:
-    """Return how well scores separate hits, the thresholds beside the current ones, the weight."""
+    """Return how well scores separate hits, the thresholds beside the current ones."""
     lines = [report.profile, ""]
     for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
         lines += [f"{title}: {' '.join(calibration_lines(curve))}", ""]
@@ -150,11 +150,7 @@ def calibration_table(report: CalibrationReport) -> str:
                 for calibration in (report.proposed, report.in_force)
             )
             lines.append(f"  {label:<27} {proposed:>9} {in_force:>9}")
-    lines += ["", f"Weight of words in hybrid search: {report.weight.message}"]
-    if report.weight.proposed is not None:
-        setting = f"fused_weight = {report.weight.proposed:g}"
-        lines.append(f"To use it, write '{setting}' at the top of truespan.toml.")
-    lines.append(f"Minimum evidence of an answer: {report.evidence.message}")
+    lines += ["", f"Minimum evidence of an answer: {report.evidence.message}"]
     if report.evidence.proposed is not None:
         setting = f"answer_min_evidence = {report.evidence.proposed:g}"
         lines.append(f"To use it, write '{setting}' at the top of truespan.toml.")

@@ -20,18 +20,14 @@ from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, StoreDamaged, TruespanError
 from truespan.extensions.quality.calibrate import (
-    WEIGHTS,
     CalibrationReport,
     EvidenceReport,
-    Unrelated,
     WeighedQuery,
-    WeightReport,
     calibrate,
     curves_of,
     propose,
     propose_evidence,
-    propose_weight,
-    unrelated,
+    unrelated_high,
 )
 from truespan.extensions.quality.compare import compare, gate, gate_generation
 from truespan.extensions.quality.evaluate import (
@@ -226,9 +222,8 @@ class WorldEvaluation(WorldPart, frozen=True):
     ) -> CalibrationReport:
         """Propose a floor and thresholds for the embedding profile of a generation.
 
-        The report also proposes the setting `fused_weight`, the weight of words in hybrid search,
-        if another weight is clearly better, and `answer_min_evidence`, the minimum evidence of an
-        answer, if there are queries that are marked as absent. Both change only in the settings.
+        The report also proposes the setting `answer_min_evidence`, the minimum evidence of an
+        answer, if there are queries that are marked as absent. It changes only in the settings.
 
         Args:
             golden: Path of a file, its bytes, or the queries.
@@ -252,8 +247,8 @@ class WorldEvaluation(WorldPart, frozen=True):
         if keep and not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("keep a calibration")
         passages, by_query = curves_of(evaluation)
-        distribution = target._unrelated(scope, queries)
-        if distribution is None:
+        far = target._unrelated_high(scope, queries)
+        if far is None:
             message = (
                 "Every document is expected by every query, so the scores of unrelated text are "
                 "unknown."
@@ -261,7 +256,7 @@ class WorldEvaluation(WorldPart, frozen=True):
             proposed, notes = None, (Notice("nothing_unrelated", message),)
         else:
             source = f"{evaluation.totals.judged} golden queries of the world itself"
-            proposed, notes = propose(passages, by_query, distribution, source)
+            proposed, notes = propose(passages, by_query, far, source)
         in_force = calibration_of(store, scope)
         if keep and proposed is not None:
             store.keep_calibration(scope, proposed)
@@ -269,10 +264,8 @@ class WorldEvaluation(WorldPart, frozen=True):
             profile=str(scope.profile),
             passages=passages,
             queries=by_query,
-            unrelated=distribution,
             proposed=proposed,
             in_force=in_force,
-            weight=target._propose_weight(queries),
             evidence=target._propose_evidence(queries),
             notes=(*notes, *evaluation.warnings),
             kept=keep and proposed is not None,
@@ -344,19 +337,6 @@ class WorldEvaluation(WorldPart, frozen=True):
     ) -> Evaluation:
         run = self._prepare(self.queries(golden), name, mode=mode, rerank=rerank, reader=reader)
         return run.finish(run.steps)
-
-    def _propose_weight(self, queries: Sequence[GoldenQuery]) -> WeightReport:
-        """Ask the queries with each weight of words, without a reranker, which has its own order.
-
-        Vectors of queries come from the cache after the first time.
-        """
-        components = self._access.components
-        in_force, evaluations = components.fused_weight, dict[float, Evaluation]()
-        for weight in sorted({*WEIGHTS, in_force}):
-            weighted = replace(components, fused_weight=weight)
-            target = WorldEvaluation(replace(self._access, components=weighted))
-            evaluations[weight] = target._evaluate(queries, mode=Mode.HYBRID, rerank=False)
-        return propose_weight(evaluations, in_force)
 
     def _propose_evidence(self, queries: Sequence[GoldenQuery]) -> EvidenceReport:
         """Weigh the evidence for each query that is judged or marked as absent.
@@ -514,7 +494,8 @@ class WorldEvaluation(WorldPart, frozen=True):
         documents = self._access.components.store.documents(scope)
         return {document.number: document for document in documents if document.active is not None}
 
-    def _unrelated(self, scope: Scope, golden: Sequence[GoldenQuery]) -> Unrelated | None:
+    def _unrelated_high(self, scope: Scope, golden: Sequence[GoldenQuery]) -> float | None:
+        """Return the similarity that 95 of 100 unrelated pairs do not exceed; None without any."""
         store, documents = self._access.components.store, self._active_documents(scope)
         names = DocumentNames(documents.values())
         embedded = (
@@ -538,7 +519,7 @@ class WorldEvaluation(WorldPart, frozen=True):
                 for number, other in sample
                 if documents[number].doc_id not in expected
             )
-        return unrelated(scores) if scores else None
+        return unrelated_high(scores) if scores else None
 
 
 def evaluation_of(world: World) -> WorldEvaluation:
