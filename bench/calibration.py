@@ -32,13 +32,7 @@ from bench.scifact import (
 from bench.scifact_files import golden_claims
 from truespan.engine.calibration import round_calibration
 from truespan.engine.world import World
-from truespan.extensions.quality.calibrate import (
-    UNRELATED_SHARE,
-    Proposal,
-    best_hits,
-    calibrate,
-    unrelated,
-)
+from truespan.extensions.quality.calibrate import Proposal, best_hits, calibrate, unrelated_high
 from truespan.extensions.quality.evaluate import ScoredHit, scored_hits
 from truespan.extensions.quality.golden import GoldenQuery
 from truespan.extensions.quality.tables import calibration_lines
@@ -108,7 +102,7 @@ def both(claims: Library, questions: Library) -> Calibration:
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
     floors, lows, highs, unanswerable = zip(*measured, strict=True)
     high = max(min(highs), *unanswerable)
-    far = unrelated(scores).quantile(UNRELATED_SHARE)
+    far = unrelated_high(scores)
     return round_calibration(min(floors), min(lows), high, far, f"{claims.name} and the novella")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -15,7 +14,7 @@ from truespan import __version__, errors
 from truespan.extensions.proof.wire import with_receipt
 from truespan.extensions.server.http.bodies import FORM, MAX_FILES, Declaration
 from truespan.extensions.server.http.operation import EVENTS, JSON, CallContext, Operation
-from truespan.extensions.server.http.replies import PROBLEM, ProblemDetails, problem_reply
+from truespan.extensions.server.http.replies import PROBLEM, ProblemDetails
 from truespan.extensions.server.http.requests import NOT_BLANK, NOT_SPACE
 from truespan.extensions.server.http.routes import ROUTES
 from truespan.types.answer import Answer, Piece, Started
@@ -171,42 +170,6 @@ _ANSWER_EVENTS = {
     "problem": ProblemDetails,
 }
 
-_SAMPLES: dict[str, Any] = {
-    "str": "example",
-    "object": "example",
-    "int": 12,
-    "float": 2.0,
-    "Iterable[str]": ("GET", "HEAD"),
-    "Sequence[str]": ("drafts", "novels"),
-    "list[tuple[int, str]]": [],
-    "message": "A description of the error.",
-    "verb": "write",
-    "kind": "error",
-    "tokens": 700,
-    "limit": 512,
-    "wanted": "application/json",
-    "state": "running",
-}
-"""Arguments of errors in examples, by parameter name or type."""
-_VALUES = dict.fromkeys(
-    ("name", "reference", "world", "job", "names", "what", "extension", "provider", "model"),
-    "example",
-) | {
-    "number": 12,
-    "count": 12,
-    "lacking": "2 documents",
-    "state": "running",
-    "allowed": "GET, HEAD",
-    "wanted": "application/json",
-    "part": "body",
-    "limit": 512,
-    "missing": 12,
-    "stored": 12,
-    "found": 12,
-    "known": 12,
-}
-"""Values of messages in examples."""
-
 
 def document_operation(
     operations: tuple[Operation, ...], *, needs_token: bool = False
@@ -245,7 +208,6 @@ def make_document(
     for operation in operations:
         path = re.sub(r":\w+}", "}", operation.path)
         paths.setdefault(path, {})[operation.method.lower()] = _describe(operation, references)
-    codes = {code for operation in operations for code in errors_of(operation)}
     not_allowed = {
         "description": "The reply to a method that the address does not support (405).",
         "headers": {"Allow": _ref("headers", "Allow")},
@@ -263,7 +225,6 @@ def make_document(
             "paths": paths,
             "components": {
                 "schemas": {name: schemas[name] for name in sorted(schemas)},
-                "examples": {code: _error_example(code) for code in sorted(codes)},
                 "headers": HEADERS,
                 "responses": {"MethodNotAllowed": not_allowed},
                 "securitySchemes": {"bearer": BEARER},
@@ -457,28 +418,10 @@ def _failures(operation: Operation) -> dict[str, Schema]:
         if "unauthorized" in codes:
             headers["WWW-Authenticate"] = _ref("headers", "WWW-Authenticate")
         narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
-        content = {
-            "schema": {"allOf": [_ref("schemas", "ProblemDetails"), narrowed]},
-            "examples": {code: _ref("examples", code) for code in codes},
-        }
+        content = {"schema": {"allOf": [_ref("schemas", "ProblemDetails"), narrowed]}}
         responses[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}. The code is {either}.",
             **({"headers": headers} if headers else {}),
             "content": {PROBLEM: content},
         }
     return responses
-
-
-def _error_example(code: str) -> Schema:
-    kind = errors.error_codes()[code]
-    parameters = inspect.signature(kind).parameters.values()
-    if code in kind.codes or kind.__init__ is errors.TruespanError.__init__:
-        error = kind.of(code, **_VALUES)
-        error = error if error.message else kind.of(code, _SAMPLES["message"])
-    else:
-        needed = (each for each in parameters if each.default is each.empty)
-        error = kind(
-            *(_SAMPLES.get(each.name, _SAMPLES.get(str(each.annotation))) for each in needed)
-        )
-    value = msgspec.to_builtins(problem_reply(error).value)
-    return {"summary": error.message, "value": value}
