@@ -102,7 +102,6 @@ def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixtur
         (["--workers", "65"], "invalid_argument"),
         (["--world", "absent"], "world_not_found"),
         (["--mcp-owner", "--mcp-reader", "ann", "--world", "w"], "invalid_argument"),
-        (["--watch", "absent", "--world", "w"], "source_missing"),
         (["--no-such"], "invalid_argument"),
     ],
 )

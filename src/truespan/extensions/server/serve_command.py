@@ -46,9 +46,6 @@ def serve(
             "owner 'ingest' notes."
         ),
     ] = None,
-    watch: Annotated[
-        list[str] | None, Option(help="Ingest changes of this folder, like 'ingest --watch'.")
-    ] = None,
     log_requests: Annotated[
         bool, Option(help="Log each request with its path and token name.")
     ] = False,
@@ -76,7 +73,6 @@ def serve(
         sys.stderr.flush()
         echo(f"Truespan serves {folder} at {startup.address}")
 
-    watched = tuple(watch or ())
     return run(
         Service(
             folder=folder,
@@ -85,7 +81,6 @@ def serve(
             workers=workers,
             require_token=require_token,
             options=options,
-            watched=watched,
         ),
         on_ready,
     )
@@ -129,7 +124,6 @@ def describe_startup(startup: "Startup") -> str:
         "workers": f"{processes}; {jobs}",
         "API": f"{startup.address}openapi.json",
         "OpenAI clients": f"{startup.address}v1, with a token as key ('truespan token create')",
-        **({"watched": ", ".join(startup.watched)} if startup.watched else {}),
     }
     lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]
     return "".join([f"Truespan {startup.version}\n", *lines])

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -129,8 +129,6 @@ class Service(Struct, frozen=True):
     workers: int = 1
     require_token: bool = False
     options: ServerOptions = field(default_factory=ServerOptions)
-    watched: tuple[str, ...] = ()
-    """Folders whose changes are ingested."""
 
 
 class Startup(Struct, frozen=True):
@@ -147,7 +145,6 @@ class Startup(Struct, frozen=True):
     """Whether jobs wait for workers; otherwise the server runs them."""
     workers_running: bool | None
     log_format: str = "text"
-    watched: tuple[str, ...] = ()
 
 
 def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
@@ -194,7 +191,6 @@ def _startup(
         if worlds
         else None,
         log_format=settings.log.format,
-        watched=service.watched,
     )
 
 
@@ -208,11 +204,6 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
         raise errors.InvalidArgument(
             "MCP can serve a reader or the owner, not both.",
             advice="Give either --mcp-reader or --mcp-owner.",
-        )
-    if service.watched and service.workers > 1:
-        raise errors.InvalidArgument(
-            "Folders are watched by a server with one process only.",
-            advice="Run 'truespan ingest --watch' beside it.",
         )
     check_names(settings)
     is_local = is_loopback(service.host)
@@ -308,34 +299,9 @@ def _serve_here(
     ending = asyncio.Event()
     application = make_app(library, service.options, ending)
     library.server.resume_waiting()
-    with watch_folders(library, service.options.world, service.watched):
-        _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
+    _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
     # A call may still run that cannot be interrupted. What was committed stays.
     return 0
-
-
-@contextlib.contextmanager
-def watch_folders(
-    library: Library, world: str | None, folders: Sequence[str]
-) -> Iterator[threading.Thread | None]:
-    """Keep the documents of a world in step with folders, on a thread that ends with the block."""
-    if not folders:
-        yield None
-        return
-    watch = library.world(world, create=False).documents.watch(folders)
-
-    def follow() -> None:
-        # Each step is a job, with its own log; errors are logged by the watch, which survives them.
-        for _ in watch:
-            pass
-
-    thread = threading.Thread(target=follow, name="truespan-watch", daemon=True)
-    thread.start()
-    try:
-        yield thread
-    finally:
-        watch.stop()
-        thread.join(SHUTDOWN_SECONDS)
 
 
 def uvicorn_config(application: Application) -> uvicorn.Config:
