@@ -175,8 +175,7 @@ def test_unexpected_error_of_a_worker_is_raised_in_this_process(tmp_path: Path) 
     write_files(files, 6)
     folder.mkdir()
     with opened_with(folder, 2) as opened:
-        tools = opened._components.workers._tools  # type: ignore[union-attr]
-        broken = type(tools)(tools.parser, None, tools.count_words)  # type: ignore[arg-type]
+        parser, _, count_words = opened._components.workers._tools  # type: ignore[union-attr]
         made: list[str] = []
 
         def make_here(task: Any) -> Any:
@@ -187,11 +186,11 @@ def test_unexpected_error_of_a_worker_is_raised_in_this_process(tmp_path: Path) 
         scope = world.access.writable_scope()
         maker = DraftMaker(world._ingest_jobs(scope).deps, scope)
         source = next(iter(opened._components.sources.find([str(files)], DocumentOptions())))
-        prepared = maker.prepare(source, None)
-        own = DraftWorkers(2, broken)
+        task = maker.prepare(source, None)
+        own = DraftWorkers(2, parser, None, count_words)  # type: ignore[arg-type]
         assert own.can_start()
         with pytest.raises(ZeroDivisionError):
-            own.make(prepared.task, make_here)  # type: ignore[union-attr]
+            own.make(task, make_here)  # type: ignore[arg-type]
         own.close()
         assert made == ["00.txt"]
 
