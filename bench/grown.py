@@ -294,7 +294,7 @@ class Asked:
         hits = parts.index.search(scope, vector, limit=TWENTY, floor=None)
 
         def call() -> None:
-            records = parts.store.read_chunks(scope, [hit.chunk_id for hit in hits])
+            records = parts.store.chunks.read(scope, [hit.chunk_id for hit in hits])
             if verify(hits, records).failures:
                 raise SystemExit("a chunk was not what it should be")
 

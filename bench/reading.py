@@ -92,7 +92,7 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     """Return what ranking, packing and assembling twenty visible chunks take."""
     record = library.world("world").access.record()
     hits = library._components.index.search(scope, vector, limit=TOP_K, floor=None)
-    records = library._components.store.read_chunks(scope, [hit.chunk_id for hit in hits])
+    records = library._components.store.chunks.read(scope, [hit.chunk_id for hit in hits])
     verified = verify(hits, records).verified
     visible = [part for one in verified for part in reveal(one, scope)]
 

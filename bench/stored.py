@@ -114,7 +114,7 @@ def verified(library: Library, scope: Scope, hits: Hits) -> Work:
 
     def call() -> None:
         asked = next(turns)
-        records = store.read_chunks(scope, [hit.chunk_id for hit in asked])
+        records = store.chunks.read(scope, [hit.chunk_id for hit in asked])
         if len(verify(asked, records).verified) != TWENTY:
             raise SystemExit("a chunk was not what it should be")
 

@@ -203,7 +203,7 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
         written = library._refill() if manifest.vectors else 0
-        found = map(library._components.store.generations, library._scopes())
+        found = map(library._components.store.worlds.generations, library._scopes())
         pending = sum(record.pending for records in found for record in records)
     aside = find_settings_aside(Path(path)) if manifest.has("settings") else None
     return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)

@@ -34,23 +34,23 @@ class IntegrityContract:
     def test_text_comes_back_as_it_was_given(self, lib: LibraryFixture, text: str) -> None:
         scope = built(lib)
         ref = shown(lib, scope, text)
-        [chunk_id] = lib.store.chunk_ids(scope, ref)
+        [chunk_id] = lib.store.documents.chunk_ids(scope, ref)
 
-        assert lib.store.canonical_text(scope, 1) == text
+        assert lib.store.documents.canonical_text(scope, 1) == text
         if "\0" not in text:
             # Cleaning takes it out; SQLite ends a text there when it counts code points.
-            assert lib.store.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
-            passage = lib.store.passage(scope, ref, 1, 5)
+            assert lib.store.readers.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
+            passage = lib.store.readers.passage(scope, ref, 1, 5)
             assert passage is not None
             assert passage.text == text[1:5].encode()
-        stored = lib.store.read_chunks(scope, [chunk_id])[chunk_id].chunk
+        stored = lib.store.chunks.read(scope, [chunk_id])[chunk_id].chunk
         assert stored is not None
         assert stored.data == text.encode()
-        [counted] = lib.store.countable(scope, ref)
+        [counted] = lib.store.catalogs.countable(scope, ref)
         assert counted.data == text.encode()
         lib.sql("DELETE FROM chunks")
-        assert lib.store.rebuild_chunk(scope, chunk_id)
-        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
+        assert lib.store.chunks.rebuild(scope, chunk_id)
+        assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].chunk == stored
 
     @proves("bundle.content-unaltered")
     def test_text_that_does_not_match_its_hash_is_not_read(self, lib: LibraryFixture) -> None:
@@ -59,11 +59,11 @@ class IntegrityContract:
         lib.sql("UPDATE texts SET text = 'A forgery.'")
 
         with pytest.raises(StoreDamaged):
-            lib.store.canonical_text(scope, ref.document)
+            lib.store.documents.canonical_text(scope, ref.document)
         with pytest.raises(StoreDamaged):
-            lib.store.stored_text(scope, ref)
+            lib.store.revisions.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
-            lib.store.derivable(scope, ref)
+            lib.store.revisions.derivable(scope, ref)
 
     def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -71,23 +71,26 @@ class IntegrityContract:
         pages = (PageStart(0, 7, "slide"),)
         ref = shown(lib, scope, text, canonical=CanonicalText(text, pages=pages))
 
-        recut, part = lib.store.stored_text(scope, ref), lib.store.passage(scope, ref, 0, 4)
+        recut, part = (
+            lib.store.revisions.stored_text(scope, ref),
+            lib.store.readers.passage(scope, ref, 0, 4),
+        )
         assert recut is not None
         assert part is not None
         assert recut.pages == part.pages == pages
-        assert len(lib.store.sentences(scope, ref, 0, 0)) == 1
+        assert len(lib.store.readers.sentences(scope, ref, 0, 0)) == 1
         lib.sql("UPDATE pages SET unit = 'page'")
         with pytest.raises(StoreDamaged):
-            lib.store.stored_text(scope, ref)
+            lib.store.revisions.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
-            lib.store.sentences(scope, ref, 0, 0)
+            lib.store.readers.sentences(scope, ref, 0, 0)
 
     def test_a_location_is_stored_checked_and_rebuilt(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         text = "The first slides."
         pages = (PageStart(0, 7, "slide"), PageStart(4, 8, "slide"))
         [chunk] = draft(text).chunks
-        [plain, slides] = lib.store.stage(
+        [plain, slides] = lib.store.documents.stage(
             scope,
             [
                 draft(text),
@@ -100,36 +103,37 @@ class IntegrityContract:
             ],
         )
         ids = [
-            lib.store.pending(scope, ref, after=-1, limit=9)[0].chunk_id for ref in (plain, slides)
+            lib.store.chunks.pending(scope, ref, after=-1, limit=9)[0].chunk_id
+            for ref in (plain, slides)
         ]
 
         def stored() -> list[tuple[int | None, str | None, bool]]:
-            found = lib.store.read_chunks(scope, ids)
+            found = lib.store.chunks.read(scope, ids)
             records = [found[chunk_id] for chunk_id in ids]
             return [(r.chunk.page, r.chunk.location, r.is_intact()) for r in records if r.chunk]
 
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
         lib.sql("UPDATE chunks SET location = 'page 9'")
         assert stored() == [(1, "page 9", False), (None, "page 9", False)]
-        assert all(lib.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        assert all(lib.store.chunks.rebuild(scope, chunk_id) for chunk_id in ids)
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
         lib.sql("DELETE FROM chunks")
-        assert all(lib.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        assert all(lib.store.chunks.rebuild(scope, chunk_id) for chunk_id in ids)
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
         lib.sql("DELETE FROM chunks")
         for ref, made in (
             (plain, chunk),
             (slides, replace(chunk, page=None, location="slides 7-8")),
         ):
-            assert lib.store.rewrite_chunks(scope, ref, [made])
+            assert lib.store.scrub.rewrite_chunks(scope, ref, [made])
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
     def test_cached_labels_are_compared_with_rows_of_each_read(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        [chunk_id] = lib.store.chunk_ids(scope, shown(lib, scope, "The first text."))
+        [chunk_id] = lib.store.documents.chunk_ids(scope, shown(lib, scope, "The first text."))
 
         def labels() -> tuple[str, bool]:
-            record = lib.store.read_chunks(scope, [chunk_id])[chunk_id]
+            record = lib.store.chunks.read(scope, [chunk_id])[chunk_id]
             return record.document.version, record.labels_intact
 
         version, intact = labels()
@@ -148,25 +152,27 @@ class IntegrityContract:
     ) -> None:
         scope, true, forged = built(lib), hash_text("The first text."), hash_text("A forgery.")
         ref = shown(lib, scope, "The first text.")
-        [chunk_id] = lib.store.chunk_ids(scope, ref)
+        [chunk_id] = lib.store.documents.chunk_ids(scope, ref)
         if not kept:
             lib.sql("DELETE FROM vectors")
         lib.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
 
         # A search does not change the hash in the state row.
         for kind in FailureKind:
-            lib.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
-        record = lib.store.read_chunks(scope, [chunk_id])[chunk_id]
+            lib.store.chunks.record_failures(
+                scope, [VerificationFailure(kind, chunk_id, true, forged)]
+            )
+        record = lib.store.chunks.read(scope, [chunk_id])[chunk_id]
         assert record.recorded_hash == true
         assert not record.is_intact()
-        [counted] = lib.store.countable(scope, ref)
+        [counted] = lib.store.catalogs.countable(scope, ref)
         assert counted.text_hash == true != hash_bytes(counted.data)
 
-        lib.store.mark_pending(scope, [chunk_id])
-        [pending] = lib.store.pending(scope, ref, after=-1, limit=10)
+        lib.store.chunks.mark_pending(scope, [chunk_id])
+        [pending] = lib.store.chunks.pending(scope, ref, after=-1, limit=10)
 
         assert (pending.text_hash, pending.text) == (true, "" if kept else "The first text.")
-        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].is_intact()
+        assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].is_intact()
 
     @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
     def test_a_forged_row_is_set_aside_where_the_text_is_lost(
@@ -174,14 +180,14 @@ class IntegrityContract:
     ) -> None:
         scope, forged = built(lib), hash_text("A forgery.")
         ref = shown(lib, scope, "The first text.")
-        [chunk_id] = lib.store.chunk_ids(scope, ref)
+        [chunk_id] = lib.store.documents.chunk_ids(scope, ref)
         lib.sql("DELETE FROM vectors")
         lib.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
         lib.sql(f"UPDATE revisions SET text_hash = '{forged}'")
         lib.sql(lost)
-        lib.store.mark_pending(scope, [chunk_id])
+        lib.store.chunks.mark_pending(scope, [chunk_id])
 
-        assert lib.store.pending(scope, ref, after=-1, limit=10) == []
+        assert lib.store.chunks.pending(scope, ref, after=-1, limit=10) == []
 
-        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
-        assert lib.store.rebuild_chunk(scope, chunk_id) is False
+        assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
+        assert lib.store.chunks.rebuild(scope, chunk_id) is False

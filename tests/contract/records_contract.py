@@ -56,7 +56,7 @@ class RecordsContract:
         self, lib: LibraryFixture
     ) -> None:
         scope, other = built(lib), built(lib, "other")
-        once = lib.store.queue_job_once
+        once = lib.store.jobs.queue_once
         first = once(scope, "repair", "{}", "p")
 
         assert once(scope, "repair", "{}", "q").id == first.id
@@ -64,17 +64,17 @@ class RecordsContract:
         assert once(scope, "doctor", "{}", "p").id != first.id
         assert once(other, "repair", "{}", "p").id != first.id
         # A running job may have passed the documents of the next request already.
-        assert lib.store.start_job(scope, first.id, "p")
+        assert lib.store.jobs.start(scope, first.id, "p")
         second = once(scope, "repair", "{}", "p")
         assert second.id != first.id
         assert once(scope, "repair", '{"b": 1}', "p", since=second.created_at).id != first.id
-        assert len(lib.store.jobs(scope)) == 4
+        assert len(lib.store.jobs.all(scope)) == 4
 
     def test_a_job_of_late_is_as_good_as_one_that_waits(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        once = lib.store.queue_job_once
+        once = lib.store.jobs.queue_once
         first = once(scope, "doctor", '{"a": 1}', "p")
-        lib.store.cancel_job(scope, first.id)
+        lib.store.jobs.cancel(scope, first.id)
 
         late = once(scope, "doctor", "{}", "p", since=first.created_at)
         assert (late.id, late.state) == (first.id, JobState.CANCELLED)
@@ -85,93 +85,93 @@ class RecordsContract:
     ) -> None:
         monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
         scope = built(lib)
-        kept = lib.store.queue_job(scope, "ingest", "{}", "p").id
-        lib.store.cancel_job(scope, kept)
+        kept = lib.store.jobs.queue(scope, "ingest", "{}", "p").id
+        lib.store.jobs.cancel(scope, kept)
         for _ in range(5):
-            lib.store.cancel_job(scope, lib.store.queue_job(scope, "repair", "{}", "p").id)
+            lib.store.jobs.cancel(scope, lib.store.jobs.queue(scope, "repair", "{}", "p").id)
 
-        kinds = [job.kind for job in lib.store.jobs(scope)]
+        kinds = [job.kind for job in lib.store.jobs.all(scope)]
         assert sorted(kinds) == ["ingest", "repair", "repair"]
 
     def test_a_job_goes_through_its_states_and_only_through_them(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.queue_job(scope, "ingest", '{"a": 1}', "p1").id
+        job = lib.store.jobs.queue(scope, "ingest", '{"a": 1}', "p1").id
 
-        assert not lib.store.continue_job(scope, job, "p2")
-        assert lib.store.start_job(scope, job, "p2")
-        assert not lib.store.start_job(scope, job, "p3")
-        assert not lib.store.interrupt_job(scope, job, "p1")
-        assert lib.store.interrupt_job(scope, job, "p2")
-        found = lib.store.job(scope, job)
+        assert not lib.store.jobs.resume(scope, job, "p2")
+        assert lib.store.jobs.start(scope, job, "p2")
+        assert not lib.store.jobs.start(scope, job, "p3")
+        assert not lib.store.jobs.interrupt(scope, job, "p1")
+        assert lib.store.jobs.interrupt(scope, job, "p2")
+        found = lib.store.jobs.find(scope, job)
         assert found is not None
         assert (found.state, found.crashes, found.process) == (JobState.INTERRUPTED, 1, "p2")
         queued = JobState.QUEUED
-        assert not lib.store.requeue_job(scope, job, "p4", seen=queued, crashes=1)
-        assert lib.store.requeue_job(scope, job, "p4", seen=JobState.INTERRUPTED, crashes=1)
-        lib.store.cancel_job(scope, job)
-        found = lib.store.job(scope, job)
+        assert not lib.store.jobs.requeue(scope, job, "p4", seen=queued, crashes=1)
+        assert lib.store.jobs.requeue(scope, job, "p4", seen=JobState.INTERRUPTED, crashes=1)
+        lib.store.jobs.cancel(scope, job)
+        found = lib.store.jobs.find(scope, job)
         assert found is not None
         assert (found.state, found.request) == (JobState.CANCELLED, '{"a": 1}')
         with raises_code("job_not_found"):
-            lib.store.cancel_job(scope, "none")
+            lib.store.jobs.cancel(scope, "none")
         with raises_code("job_not_found"):
-            lib.store.start_job(built(lib, "other"), job, "p")
+            lib.store.jobs.start(built(lib, "other"), job, "p")
 
     def test_job_of_a_dead_process_is_queued_until_too_many_crashes(
         self, lib: LibraryFixture
     ) -> None:
         scope = built(lib)
-        job = lib.store.queue_job(scope, "ingest", "{}", "keeper").id
+        job = lib.store.jobs.queue(scope, "ingest", "{}", "keeper").id
 
         def taken(process: str) -> tuple[bool, JobState, int, str]:
-            done = lib.store.take_over_job(scope, job, process, owner="keeper", max_crashes=2)
-            found = lib.store.job(scope, job)
+            done = lib.store.jobs.take_over(scope, job, process, owner="keeper", max_crashes=2)
+            found = lib.store.jobs.find(scope, job)
             assert found is not None
             return done, found.state, found.crashes, found.process
 
         assert taken("keeper") == (False, JobState.QUEUED, 0, "keeper")
-        assert lib.store.start_job(scope, job, "p1")
+        assert lib.store.jobs.start(scope, job, "p1")
         assert taken("p2") == (False, JobState.RUNNING, 0, "p1")
         assert taken("p1") == (True, JobState.QUEUED, 1, "keeper")
-        assert lib.store.start_job(scope, job, "p2")
+        assert lib.store.jobs.start(scope, job, "p2")
         assert taken("p2") == (True, JobState.INTERRUPTED, 2, "p2")
-        again, seen = lib.store.requeue_job, JobState.INTERRUPTED
+        again, seen = lib.store.jobs.requeue, JobState.INTERRUPTED
         assert again(scope, job, "keeper", seen=seen, crashes=0)
-        assert lib.store.start_job(scope, job, "p3")
-        lib.store.cancel_job(scope, job)
+        assert lib.store.jobs.start(scope, job, "p3")
+        lib.store.jobs.cancel(scope, job)
         assert taken("p3") == (True, JobState.CANCELLED, 1, "p3")
-        found = lib.store.job(scope, job)
+        found = lib.store.jobs.find(scope, job)
         assert found is not None
         assert found.finished_at == lib.clock.now()
 
     def test_a_job_tells_what_became_of_its_sources(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.begin_job(scope, "ingest", "{}", "p").id
+        job = lib.store.jobs.begin(scope, "ingest", "{}", "p").id
         first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
         news = JobUpdate({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
         counts = JobCounts(documents=1, fraction=0.5)
 
         def told(state: JobState, news: JobUpdate) -> bool:
-            return lib.store.record_job(
+            return lib.store.jobs.record(
                 scope, job, state=state, phase=Phase.EMBEDDING, counts=counts, news=news
             )
 
         assert not told(JobState.RUNNING, news)
-        lib.store.cancel_job(scope, job)
+        lib.store.jobs.cancel(scope, job)
         last = replace(first, state=DocumentState.FAILED, code="x", reason="y")
         assert told(JobState.CANCELLED, JobUpdate({"a": last}, []))
-        assert lib.store.job_documents(scope, job) == [last]
-        assert [line.line for line in lib.store.job_lines(scope, job)] == ["one", "two"]
-        [listed] = lib.store.jobs(scope)
+        assert lib.store.jobs.documents(scope, job) == [last]
+        assert [line.line for line in lib.store.jobs.lines(scope, job)] == ["one", "two"]
+        [listed] = lib.store.jobs.all(scope)
         assert (listed.counts, listed.finished_at) == (counts, lib.clock.now())
 
     def test_of_many_who_start_a_job_one_does(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.queue_job(scope, "ingest", "{}", "p").id
+        job = lib.store.jobs.queue(scope, "ingest", "{}", "p").id
         began: list[bool] = []
         threads = [
             threading.Thread(
-                target=lambda n=number: began.append(lib.store.start_job(scope, job, f"p{n}"))
+                target=lambda n=number: began.append(lib.store.jobs.start(scope, job, f"p{n}"))
             )
             for number in range(6)
         ]
@@ -197,47 +197,47 @@ class RecordsContract:
         )
 
         for one in (record, every, limited):
-            lib.store.create_token(OWNER, one, bytes(32))
+            lib.store.tokens.create(OWNER, one, bytes(32))
         gone = frozenset({WorldId("00000000-0000-4000-8000-00000000dead")})
         with raises_code("world_not_found"):
-            lib.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
+            lib.store.tokens.create(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
         with pytest.raises(NotAllowed):
-            lib.store.tokens(Authority(UNLIMITED, verbs))
-        assert lib.store.tokens(OWNER) == [record, every, limited]
-        assert lib.store.find_token("id-1") == (record, bytes(32))
-        assert lib.store.revoke_token(OWNER, "id-2", now=5.0)
-        assert lib.store.revoke_token(OWNER, "id-2", now=7.0)
-        assert not lib.store.revoke_token(OWNER, "none", now=5.0)
-        assert lib.store.tokens(OWNER)[1].revoked_at == 5.0
-        lib.store.delete_world(OWNER, scope.world, erase=False)
-        assert lib.store.tokens(OWNER)[0].worlds == frozenset()
+            lib.store.tokens.all(Authority(UNLIMITED, verbs))
+        assert lib.store.tokens.all(OWNER) == [record, every, limited]
+        assert lib.store.tokens.find("id-1") == (record, bytes(32))
+        assert lib.store.tokens.revoke(OWNER, "id-2", now=5.0)
+        assert lib.store.tokens.revoke(OWNER, "id-2", now=7.0)
+        assert not lib.store.tokens.revoke(OWNER, "none", now=5.0)
+        assert lib.store.tokens.all(OWNER)[1].revoked_at == 5.0
+        lib.store.erasures.delete_world(OWNER, scope.world, erase=False)
+        assert lib.store.tokens.all(OWNER)[0].worlds == frozenset()
 
     def test_idempotency_key_is_claimed_once_and_expires(self, lib: LibraryFixture) -> None:
         key, other = b"k" * 32, b"o" * 32
 
-        assert lib.store.claim_key(key, b"f" * 32, "p1") is None
-        claim = lib.store.claim_key(key, b"g" * 32, "p2")
+        assert lib.store.limits.claim_key(key, b"f" * 32, "p1") is None
+        claim = lib.store.limits.claim_key(key, b"g" * 32, "p2")
         assert claim is not None
         assert (claim.fingerprint, claim.process, claim.reply) == (b"f" * 32, "p1", None)
-        assert lib.store.take_over_key(key, "p1", "p2")
-        assert not lib.store.take_over_key(key, "p1", "p3")
-        lib.store.keep_reply(key, "p2", b"\0reply")
-        lib.store.release_key(key, "p2")
-        again = lib.store.claim_key(key, b"f" * 32, "p4")
+        assert lib.store.limits.take_over_key(key, "p1", "p2")
+        assert not lib.store.limits.take_over_key(key, "p1", "p3")
+        lib.store.limits.keep_reply(key, "p2", b"\0reply")
+        lib.store.limits.release_key(key, "p2")
+        again = lib.store.limits.claim_key(key, b"f" * 32, "p4")
         assert again is not None
         assert again.reply == b"\0reply"
-        assert lib.store.claim_key(other, b"f" * 32, "p1") is None
-        lib.store.release_key(other, "p1")
-        assert lib.store.claim_key(other, b"f" * 32, "p2") is None
+        assert lib.store.limits.claim_key(other, b"f" * 32, "p1") is None
+        lib.store.limits.release_key(other, "p1")
+        assert lib.store.limits.claim_key(other, b"f" * 32, "p2") is None
         lib.clock.time += KEPT_SECONDS + 1
-        assert lib.store.claim_key(key, b"f" * 32, "p5") is None
+        assert lib.store.limits.claim_key(key, b"f" * 32, "p5") is None
 
     def test_of_many_who_claim_a_key_at_once_one_has_it(self, lib: LibraryFixture) -> None:
         claims: list[Any] = []
         threads = [
             threading.Thread(
                 target=lambda n=number: claims.append(
-                    lib.store.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
+                    lib.store.limits.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
                 )
             )
             for number in range(6)
@@ -252,18 +252,18 @@ class RecordsContract:
 
     def test_cached_query_is_used_in_its_world_until_it_expires(self, lib: LibraryFixture) -> None:
         scope, other = built(lib), built(lib, "other")
-        lib.store.cache_queries(
+        lib.store.records.cache_queries(
             scope, [QueryEntry("key", vector_of("a"), b"rows", 1000.0)], now=1000.0
         )
 
         def cached(scope: Scope, now: float) -> Any:
-            return lib.store.cached_query(scope, "key", now=now, ttl=10.0)
+            return lib.store.records.cached_query(scope, "key", now=now, ttl=10.0)
 
         assert cached(scope, 1009.9) == ("key", vector_of("a"), b"rows", 1000.0, None)
         assert cached(scope, 1010.0) is None
         assert cached(scope, 999.9) is None
         assert cached(other, 1000.0) is None
-        lib.store.cache_queries(
+        lib.store.records.cache_queries(
             scope, [QueryEntry("key", vector_of("b"), None, 1001.0)], now=1001.0
         )
         assert cached(scope, 1001.0) == ("key", vector_of("b"), None, 1001.0, None)
@@ -274,7 +274,7 @@ class RecordsContract:
         scope, other = built(lib), built(lib, "other")
         models = {"first": "model", "second": "model", "third": "other model", "fourth": None}
         for place in (scope, other):
-            lib.store.cache_queries(
+            lib.store.records.cache_queries(
                 place,
                 [
                     QueryEntry(key, vector_of(key), None, 1.0, model)
@@ -283,40 +283,44 @@ class RecordsContract:
                 now=1.0,
             )
 
-        assert sorted(lib.store.unconfirmed_queries(scope, "model")) == ["first", "second"]
-        lib.store.confirm_queries(scope, ["first"])
-        lib.store.discard_unconfirmed_queries(scope, "model")
+        assert sorted(lib.store.records.unconfirmed_queries(scope, "model")) == ["first", "second"]
+        lib.store.records.confirm_queries(scope, ["first"])
+        lib.store.records.discard_unconfirmed_queries(scope, "model")
 
         def found(scope: Scope) -> list[str]:
-            return [key for key in models if lib.store.cached_query(scope, key, now=1.0, ttl=1.0)]
+            return [
+                key
+                for key in models
+                if lib.store.records.cached_query(scope, key, now=1.0, ttl=1.0)
+            ]
 
         assert found(scope) == ["first", "third", "fourth"]
-        assert lib.store.unconfirmed_queries(scope, "model") == []
+        assert lib.store.records.unconfirmed_queries(scope, "model") == []
         assert found(other) == [*models]
-        assert sorted(lib.store.unconfirmed_queries(other, "model")) == ["first", "second"]
+        assert sorted(lib.store.records.unconfirmed_queries(other, "model")) == ["first", "second"]
 
     def test_cached_query_is_not_written_while_others_write(
         self, lib: LibraryFixture, tmp_path: Path
     ) -> None:
         scope, entry = built(lib), QueryEntry("key", vector_of("a"), None, 1000.0)
-        lib.store.cache_queries(scope, [entry], now=1000.0)
+        lib.store.records.cache_queries(scope, [entry], now=1000.0)
         second = make_library(tmp_path, store=self.kind)
         with second.store._db.write(scope) as session:
             session.execute("UPDATE query_cache SET created_at = 999 WHERE world_id = :world")
 
             with pytest.raises(StoreBusy):
-                lib.store.cache_queries(scope, [entry], now=1000.0)
+                lib.store.records.cache_queries(scope, [entry], now=1000.0)
 
-        lib.store.cache_queries(scope, [entry], now=1000.0)
-        assert lib.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == entry
+        lib.store.records.cache_queries(scope, [entry], now=1000.0)
+        assert lib.store.records.cached_query(scope, "key", now=1000.0, ttl=9.0) == entry
 
     def test_keys_that_wait_do_so_for_everybody(self, lib: LibraryFixture, tmp_path: Path) -> None:
-        lib.store.cool_down("openai", "first", 12.5)
-        lib.store.cool_down("openai", "first", 7.25)
+        lib.store.limits.cool_down("openai", "first", 12.5)
+        lib.store.limits.cool_down("openai", "first", 7.25)
 
         second = make_library(tmp_path, store=self.kind)
-        assert second.store.cooling_until("openai", "first") == 7.25
-        assert second.store.cooling_until("openai", "second") == 0.0
+        assert second.store.limits.cooling_until("openai", "first") == 7.25
+        assert second.store.limits.cooling_until("openai", "second") == 0.0
 
     def test_requests_of_a_caller_are_counted_by_all_processes(
         self, lib: LibraryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -326,11 +330,13 @@ class RecordsContract:
         for store in (lib.store, second.store):
             monkeypatch.setattr(store._clock, "now", lambda: now)
         admitted = [
-            store.count_request("one", 4) for store in (lib.store, second.store) for _ in range(3)
+            store.limits.count_request("one", 4)
+            for store in (lib.store, second.store)
+            for _ in range(3)
         ]
-        other = lib.store.count_request("two", 4)
+        other = lib.store.limits.count_request("two", 4)
         now += 15.0
-        again = [second.store.count_request("one", 4) for _ in range(2)]
+        again = [second.store.limits.count_request("one", 4) for _ in range(2)]
 
         assert admitted == [0.0, 0.0, 0.0, 0.0, 15.0, 15.0]
         assert other == 0.0
@@ -338,12 +344,12 @@ class RecordsContract:
 
     def test_documents_are_one_jobs_alone_while_it_runs(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        claim = lib.store.claim_documents
-        one, two = (lib.store.queue_job(scope, "ingest", "{}", "queue").id for _ in range(2))
+        claim = lib.store.jobs.claim_documents
+        one, two = (lib.store.jobs.queue(scope, "ingest", "{}", "queue").id for _ in range(2))
         with pytest.raises(Interrupted):
             claim(scope, one, "p1", ["a"])
-        assert lib.store.start_job(scope, one, "p1")
-        assert lib.store.start_job(scope, two, "p2")
+        assert lib.store.jobs.start(scope, one, "p1")
+        assert lib.store.jobs.start(scope, two, "p2")
 
         assert claim(scope, one, "p1", ["a", "b"])
         assert not claim(scope, two, "p2", ["b", "c"])
@@ -351,27 +357,27 @@ class RecordsContract:
         assert not claim(scope, one, "p1", ["a", "c"])
         with pytest.raises(Interrupted):
             claim(scope, two, "p1", ["d"])
-        lib.store.record_job(
+        lib.store.jobs.record(
             scope, one, state=JobState.QUEUED, phase=Phase.READING, counts=JobCounts(),
             news=JobUpdate(), process="p1",
         )  # fmt: skip
         assert claim(scope, two, "p2", ["b", "c"])
-        assert lib.store.start_job(scope, one, "p1")
+        assert lib.store.jobs.start(scope, one, "p1")
         assert not claim(scope, one, "p1", ["b"], lambda process: process == "p2")
         assert claim(scope, one, "p1", ["b"], lambda process: process != "p2")
         elsewhere = built(lib, "other")
-        third = lib.store.queue_job(elsewhere, "ingest", "{}", "queue").id
-        assert lib.store.start_job(elsewhere, third, "p3")
+        third = lib.store.jobs.queue(elsewhere, "ingest", "{}", "queue").id
+        assert lib.store.jobs.start(elsewhere, third, "p3")
         assert claim(elsewhere, third, "p3", ["b", "c"])
 
     def test_parts_of_jobs_of_earlier_versions_are_no_jobs(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        whole, part = (lib.store.queue_job(scope, "ingest", "{}", "queue").id for _ in range(2))
+        whole, part = (lib.store.jobs.queue(scope, "ingest", "{}", "queue").id for _ in range(2))
         lib.sql("UPDATE jobs SET parent = ? WHERE id = ?", whole, part)
 
-        assert part not in [job.id for job in lib.store.jobs(scope)]
-        assert lib.store.job(scope, part) is None
-        assert lib.store.job(scope, whole) is not None
+        assert part not in [job.id for job in lib.store.jobs.all(scope)]
+        assert lib.store.jobs.find(scope, part) is None
+        assert lib.store.jobs.find(scope, whole) is not None
 
     def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -379,28 +385,30 @@ class RecordsContract:
 
         def note() -> str:
             lib.clock.time += 1
-            return lib.store.record_usage(OWNER, scope.world, usage, days=1, max_records=3)
+            return lib.store.records.record_usage(OWNER, scope.world, usage, days=1, max_records=3)
 
         ids = [note() for _ in range(5)]
-        kept = lib.store.usage(OWNER, scope.world, limit=10)
+        kept = lib.store.records.usage(OWNER, scope.world, limit=10)
         assert [one.id for one in kept] == ids[:1:-1]
         assert kept[0].evidence == {"a": [1, "é"]}
         lib.clock.time += 2 * 86_400
-        assert [one.id for one in lib.store.usage(OWNER, scope.world, limit=10)] == ids[:1:-1]
+        assert [one.id for one in lib.store.records.usage(OWNER, scope.world, limit=10)] == ids[
+            :1:-1
+        ]
         last = note()
-        assert [one.id for one in lib.store.usage(OWNER, scope.world, limit=10)] == [last]
+        assert [one.id for one in lib.store.records.usage(OWNER, scope.world, limit=10)] == [last]
 
     def test_a_calibration_is_kept_for_its_profile(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "ten queries")
 
-        assert lib.store.kept_calibration(scope) is None
-        lib.store.keep_calibration(scope, measured)
-        assert lib.store.kept_calibration(scope) == measured
-        other = lib.store.add_generation(scope, other_profile(model="x"), None)
-        assert lib.store.kept_calibration(Scope(OWNER, scope.world, other)) is None
-        assert lib.store.forget_calibration(scope)
-        assert not lib.store.forget_calibration(scope)
+        assert lib.store.records.kept_calibration(scope) is None
+        lib.store.records.keep_calibration(scope, measured)
+        assert lib.store.records.kept_calibration(scope) == measured
+        other = lib.store.worlds.add_generation(scope, other_profile(model="x"), None)
+        assert lib.store.records.kept_calibration(Scope(OWNER, scope.world, other)) is None
+        assert lib.store.records.forget_calibration(scope)
+        assert not lib.store.records.forget_calibration(scope)
 
     def test_words_are_kept_for_a_revision_and_go_with_it(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -411,87 +419,91 @@ class RecordsContract:
         )
         counted = CountedRevision(ref, words)
 
-        assert not lib.store.counts_words(scope)
-        lib.store.keep_words(scope, [counted, replace(counted, ref=replace(ref, document=9))])
-        assert lib.store.counts_words(scope)
-        world = lib.store.find_world(OWNER, scope.world)
+        assert not lib.store.catalogs.counts_words(scope)
+        lib.store.catalogs.keep_words(
+            scope, [counted, replace(counted, ref=replace(ref, document=9))]
+        )
+        assert lib.store.catalogs.counts_words(scope)
+        world = lib.store.worlds.find(OWNER, scope.world)
         assert world is not None
-        [entry] = lib.store.word_catalog(scope, world).entries
+        [entry] = lib.store.catalogs.words(scope, world).entries
         assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
-        postings = lib.store.postings(scope, ["harbour"])["harbour"]
+        postings = lib.store.catalogs.postings(scope, ["harbour"])["harbour"]
         assert (list(postings.keys), postings.packed) == ([entry.key], bytes([0, 0, 0, 0, 1, 0]))
-        assert lib.store.postings(scope, ["x" * 300])["x" * 300].packed[4:] == b"\xff\xff"
+        assert lib.store.catalogs.postings(scope, ["x" * 300])["x" * 300].packed[4:] == b"\xff\xff"
         for key in (None, entry.key):
-            found = lib.store.vocabulary(scope, world, key)
+            found = lib.store.catalogs.vocabulary(scope, world, key)
             assert set(found.terms) == {"harbour", "x" * 300}
-            assert lib.store.vocabulary(scope, world, key) is found
-        assert lib.store.vocabulary(scope, world, entry.key + 1).terms == ()
-        held = lib.store.revision_words(scope, world, ref)
+            assert lib.store.catalogs.vocabulary(scope, world, key) is found
+        assert lib.store.catalogs.vocabulary(scope, world, entry.key + 1).terms == ()
+        held = lib.store.catalogs.revision_words(scope, world, ref)
         assert (held.key, held.recipe, held.fresh) == (entry.key, "recipe", True)
         [chunk] = held.chunks.values()
         assert (chunk.index, chunk.seen_from, chunk.trusted, chunk.words) == (0, 0, True, 3)
-        assert list(held.chunks) == lib.store.chunk_ids(scope, ref)
-        words = lib.store.revision_postings(scope, ref, entry.key, ["harbour", "x" * 300, "none"])
+        assert list(held.chunks) == lib.store.documents.chunk_ids(scope, ref)
+        words = lib.store.catalogs.revision_postings(
+            scope, ref, entry.key, ["harbour", "x" * 300, "none"]
+        )
         assert words == {"harbour": bytes([0, 0, 0, 0, 1, 0]), "x" * 300: b"\0\0\0\0\xff\xff"}
-        assert lib.store.revision_postings(scope, ref, entry.key + 1, ["harbour"]) is None
-        lib.store.tombstone(scope, 1)
-        lib.store.purge(scope, ref)
-        assert not lib.store.counts_words(scope)
+        assert lib.store.catalogs.revision_postings(scope, ref, entry.key + 1, ["harbour"]) is None
+        lib.store.documents.tombstone(scope, 1)
+        lib.store.documents.purge(scope, ref)
+        assert not lib.store.catalogs.counts_words(scope)
 
     def test_flaws_are_recorded_once_and_repairs_finished(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
-        [chunk] = lib.store.chunk_ids(scope, ref)
+        [chunk] = lib.store.documents.chunk_ids(scope, ref)
         stale = VerificationFailure(
             FailureKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64)
         )
         orphan = VerificationFailure(FailureKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
 
         for _ in range(2):
-            lib.store.record_failures(scope, [stale, orphan])
-        repairs = lib.store.repairs(scope)
+            lib.store.chunks.record_failures(scope, [stale, orphan])
+        repairs = lib.store.chunks.repairs(scope)
         assert [one.failure for one in repairs] == [stale, orphan]
-        assert lib.store.read_chunks(scope, [chunk])[chunk].state is ChunkState.PENDING
-        assert lib.store.unfinished(scope) == [ref]
-        lib.store.finish_repairs(scope, [repairs[0].number])
-        assert [one.failure for one in lib.store.repairs(scope)] == [orphan]
+        assert lib.store.chunks.read(scope, [chunk])[chunk].state is ChunkState.PENDING
+        assert lib.store.chunks.unfinished(scope) == [ref]
+        lib.store.chunks.finish_repairs(scope, [repairs[0].number])
+        assert [one.failure for one in lib.store.chunks.repairs(scope)] == [orphan]
 
     def test_the_doctor_finds_and_mends_what_it_can(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
-        [chunk] = lib.store.chunk_ids(scope, ref)
+        [chunk] = lib.store.documents.chunk_ids(scope, ref)
         vectors = {hash_text("The harbour light."): vector_of("The harbour light.")}
 
-        assert list(lib.store.text_flaws(scope)) == []
-        assert list(lib.store.revision_flaws(scope)) == []
-        assert lib.store.tally_flaws(scope) == []
+        assert list(lib.store.scrub.text_flaws(scope)) == []
+        assert list(lib.store.scrub.revision_flaws(scope)) == []
+        assert lib.store.scrub.tally_flaws(scope) == []
         kept = [(*vectors.popitem(), True)]
         vectors = {kept[0][0]: kept[0][1]}
-        assert list(lib.store.kept_vectors(scope)) == [kept]
-        [(sampled, text)] = lib.store.sample(scope, 5)
+        assert list(lib.store.scrub.kept_vectors(scope)) == [kept]
+        [(sampled, text)] = lib.store.scrub.sample(scope, 5)
         assert (sampled.chunk_id, text) == (chunk, "The harbour light.")
         lib.sql("UPDATE texts SET text = 'gone'")
-        [flaw] = lib.store.revision_flaws(scope)
+        [flaw] = lib.store.scrub.revision_flaws(scope)
         assert flaw.restorable
-        assert lib.store.restore_revision(scope, ref, RevisionPart.TEXT)
-        assert lib.store.canonical_text(scope, 1) == "The harbour light."
+        assert lib.store.scrub.restore_revision(scope, ref, RevisionPart.TEXT)
+        assert lib.store.documents.canonical_text(scope, 1) == "The harbour light."
         lib.sql("UPDATE tallies SET embedded = 0")
-        [tally] = lib.store.tally_flaws(scope)
-        lib.store.count_again(scope, tally.revision, tally.generation)
-        assert lib.store.tally_flaws(scope) == []
-        lib.store.forget_vectors(scope, list(vectors))
-        assert lib.store.unsettled(scope) == (1, 0)
-        lib.store.skip_chunks(scope, [chunk])
-        assert lib.store.unsettled(scope) == (0, 1)
+        [tally] = lib.store.scrub.tally_flaws(scope)
+        lib.store.scrub.count_again(scope, tally.revision, tally.generation)
+        assert lib.store.scrub.tally_flaws(scope) == []
+        lib.store.scrub.forget_vectors(scope, list(vectors))
+        assert lib.store.scrub.unsettled(scope) == (1, 0)
+        lib.store.chunks.skip(scope, [chunk])
+        assert lib.store.scrub.unsettled(scope) == (0, 1)
 
     def test_lost_index_marks_chunks_of_all_worlds_pending(self, lib: LibraryFixture) -> None:
         scopes = [built(lib, name) for name in ("one", "two")]
         for scope in scopes:
             shown(lib, scope, "The harbour light.")
 
-        lib.store.mark_all_pending(scopes[0])
+        lib.store.chunks.mark_all_pending(scopes[0])
 
-        assert [lib.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
+        assert [lib.store.scrub.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
     def test_points_of_another_process_in_a_new_index_stay_embedded(
         self, lib: LibraryFixture
@@ -500,9 +512,9 @@ class RecordsContract:
         for scope in scopes:
             shown(lib, scope, "The harbour light.")
 
-        lib.store.mark_all_pending(scopes[0], lambda own: own.world == scopes[1].world)
+        lib.store.chunks.mark_all_pending(scopes[0], lambda own: own.world == scopes[1].world)
 
-        assert [lib.store.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
+        assert [lib.store.scrub.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
 
     @pytest.mark.parametrize("text", HOSTILE)
     def test_no_text_is_ever_read_as_a_statement(self, lib: LibraryFixture, text: str) -> None:
@@ -511,14 +523,16 @@ class RecordsContract:
         optional = {"declared_title": text, "tags": (text,), "source_url": text}
         optional |= {"metadata": json.dumps({text: text}), "shown_path": text}
         ref = shown(lib, scope, f"Text: {text}", text, **labels, **optional, origin=text)
-        lib.store.set_position(scope, text, ref, 0, current=True)
-        lib.store.cool_down(text, text, 1.0)
-        lib.store.cache_queries(scope, [QueryEntry(text, vector_of(text), None, 1.0)], now=1.0)
-        lib.store.keep_probes(scope, {text: vector_of(text)})
-        lib.store.move_alias(scope, text)
-        job = lib.store.begin_job(scope, text, text, text)
+        lib.store.readers.set_position(scope, text, ref, 0, current=True)
+        lib.store.limits.cool_down(text, text, 1.0)
+        lib.store.records.cache_queries(
+            scope, [QueryEntry(text, vector_of(text), None, 1.0)], now=1.0
+        )
+        lib.store.records.keep_probes(scope, {text: vector_of(text)})
+        lib.store.worlds.move_alias(scope, text)
+        job = lib.store.jobs.begin(scope, text, text, text)
         failed = JobDocument(text, text, DocumentState.FAILED, text, text)
-        lib.store.record_job(
+        lib.store.jobs.record(
             scope,
             job.id,
             state=JobState.RUNNING,
@@ -528,37 +542,37 @@ class RecordsContract:
             error=text,
         )
         token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), created_at=1.0)
-        lib.store.create_token(OWNER, token, bytes(32))
+        lib.store.tokens.create(OWNER, token, bytes(32))
         words = CountedWords(text, {0: hash_text(text)}, {0: 1}, [text], [1], PAIR.pack(0, 1))
-        lib.store.keep_words(scope, [CountedRevision(ref, words)])
+        lib.store.catalogs.keep_words(scope, [CountedRevision(ref, words)])
 
-        found = lib.store.find_world(OWNER, f"world {text}", text)
+        found = lib.store.worlds.find(OWNER, f"world {text}", text)
         assert found is not None
         assert found.selector == text
-        [document] = lib.store.documents(scope)
+        [document] = lib.store.documents.all(scope)
         assert (document.doc_id, document.title, document.tags) == (text, text, (text,))
-        assert lib.store.canonical_text(scope, 1) == f"Text: {text}"
-        assert lib.store.in_force(scope, text) is not None
-        assert [one.reader for one in lib.store.positions(scope, text)] == [text]
-        assert lib.store.cooling_until(text, text) == 1.0
-        cached = lib.store.cached_query(scope, text, now=1.0, ttl=9.0)
+        assert lib.store.documents.canonical_text(scope, 1) == f"Text: {text}"
+        assert lib.store.readers.in_force(scope, text) is not None
+        assert [one.reader for one in lib.store.readers.positions(scope, text)] == [text]
+        assert lib.store.limits.cooling_until(text, text) == 1.0
+        cached = lib.store.records.cached_query(scope, text, now=1.0, ttl=9.0)
         assert cached == (text, vector_of(text), None, 1.0, None)
-        assert list(lib.store.probes(scope)) == [text]
-        assert lib.store.job_documents(scope, job.id) == [failed]
-        assert lib.store.find_token(text) == (token, bytes(32))
-        assert lib.store.postings(scope, [text])[text].packed
-        key = lib.store.postings(scope, [text])[text].keys[0]
-        assert lib.store.revision_postings(scope, ref, key, [text]) == {
+        assert list(lib.store.records.probes(scope)) == [text]
+        assert lib.store.jobs.documents(scope, job.id) == [failed]
+        assert lib.store.tokens.find(text) == (token, bytes(32))
+        assert lib.store.catalogs.postings(scope, [text])[text].packed
+        key = lib.store.catalogs.postings(scope, [text])[text].keys[0]
+        assert lib.store.catalogs.revision_postings(scope, ref, key, [text]) == {
             text: bytes([0, 0, 0, 0, 1, 0])
         }
         for lookup in (
-            lambda: lib.store.read_chunks(scope, [ChunkId(text)]),
-            lambda: lib.store.vectors(scope, [TextHash(text)]),
-            lambda: lib.store.find_world(OWNER, text),
-            lambda: lib.store.find_domain(OWNER, f"{text}?"),
-            lambda: lib.store.job(scope, text),
+            lambda: lib.store.chunks.read(scope, [ChunkId(text)]),
+            lambda: lib.store.chunks.vectors(scope, [TextHash(text)]),
+            lambda: lib.store.worlds.find(OWNER, text),
+            lambda: lib.store.worlds.find_domain(OWNER, f"{text}?"),
+            lambda: lib.store.jobs.find(scope, text),
         ):
             assert not lookup()
-        lib.store.tombstone(scope, 1, erase=True)
-        assert [line.line for line in lib.store.job_lines(scope, job.id)] == ["(deleted)"]
-        assert len(lib.store.worlds(OWNER)) == 1
+        lib.store.documents.tombstone(scope, 1, erase=True)
+        assert [line.line for line in lib.store.jobs.lines(scope, job.id)] == ["(deleted)"]
+        assert len(lib.store.worlds.all(OWNER)) == 1

@@ -31,14 +31,14 @@ NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
 
 def only(lib: LibraryFixture, scope: Scope) -> RevisionRef:
-    document = lib.store.documents(scope)[0]
+    document = lib.store.documents.all(scope)[0]
     assert document.active is not None
     return RevisionRef(document.number, document.active)
 
 
 def built(lib: LibraryFixture, name: str = "world") -> Scope:
-    world = lib.store.create_world(OWNER, name)
-    begun = lib.store.begin_generation(OWNER, world.id, WORDS)
+    world = lib.store.worlds.create(OWNER, name)
+    begun = lib.store.worlds.begin_generation(OWNER, world.id, WORDS)
     assert begun.generation is not None
     return Scope(OWNER, world.id, begun.generation)
 
@@ -47,11 +47,11 @@ def shown(
     lib: LibraryFixture, scope: Scope, text: str, doc_id: str = "doc-1", **labels
 ) -> RevisionRef:
     """Stage, embed and activate one revision, as an ingestion does."""
-    [ref] = lib.store.stage(scope, [draft(text, doc_id, **labels)])
-    lib.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
-    chunks = lib.store.pending(scope, ref, after=-1, limit=10)
-    lib.store.mark_embedded(scope, chunks)
-    assert lib.store.activate(scope, [ref]) == [ref]
+    [ref] = lib.store.documents.stage(scope, [draft(text, doc_id, **labels)])
+    lib.store.documents.keep_vectors(scope, {hash_text(text): vector_of(text)})
+    chunks = lib.store.chunks.pending(scope, ref, after=-1, limit=10)
+    lib.store.documents.mark_embedded(scope, chunks)
+    assert lib.store.documents.activate(scope, [ref]) == [ref]
     return ref
 
 
@@ -70,8 +70,8 @@ class StoreContract:
 
         assert lib.library.world(made.id).name == "one"
         assert lib.library.world("one").id == made.id
-        assert lib.store.find_world(OWNER, "two") is None
-        assert lib.store.find_world(OWNER, made.id.upper()) is None
+        assert lib.store.worlds.find(OWNER, "two") is None
+        assert lib.store.worlds.find(OWNER, made.id.upper()) is None
 
     def test_world_name_is_found_in_both_unicode_forms(self, lib: LibraryFixture) -> None:
         composed, decomposed = "caf\u00e9", "cafe\u0301"
@@ -89,57 +89,57 @@ class StoreContract:
 
     def test_cached_world_name_leads_to_its_present_world(self, lib: LibraryFixture) -> None:
         store = lib.store
-        first, other = (store.create_world(OWNER, name).id for name in ("one", "two"))
+        first, other = (store.worlds.create(OWNER, name).id for name in ("one", "two"))
         allowed = Authority(frozenset({first}), frozenset({Verb.READ}))
 
         def ids(name: str) -> list[str | None]:
-            found = [store.find_world(authority, name) for authority in (OWNER, allowed)]
+            found = [store.worlds.find(authority, name) for authority in (OWNER, allowed)]
             return [world and world.id for world in found]
 
         assert ids("one") == ids("one") == [first, first]
         assert ids("two") == ids("two") == [other, None]
         # As if another process had reused both names.
-        store._ids_by_name.update({"one": other, "two": first})
+        store.worlds._ids_by_name.update({"one": other, "two": first})
         assert (ids("one"), ids("two")) == ([first, first], [other, None])
-        store.delete_world(OWNER, first, erase=False)
+        store.erasures.delete_world(OWNER, first, erase=False)
         assert ids("one") == [None, None]
-        again = store.create_world(OWNER, "one").id
+        again = store.worlds.create(OWNER, "one").id
         assert ids("one") == [again, None]
 
     def test_worlds_are_listed_by_name_within_the_authority(self, lib: LibraryFixture) -> None:
-        made = {name: lib.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
+        made = {name: lib.store.worlds.create(OWNER, name).id for name in ("b", "Ä", "a", "B")}
         reader = Authority(frozenset({made["a"]}), frozenset({Verb.READ}))
 
-        assert [world.name for world in lib.store.worlds(OWNER)] == ["B", "a", "b", "Ä"]
-        assert [world.name for world in lib.store.worlds(reader)] == ["a"]
-        assert lib.store.find_world(reader, "b") is None
+        assert [world.name for world in lib.store.worlds.all(OWNER)] == ["B", "a", "b", "Ä"]
+        assert [world.name for world in lib.store.worlds.all(reader)] == ["a"]
+        assert lib.store.worlds.find(reader, "b") is None
         with raises_code("world_not_found"):
-            lib.store.create_world(reader, "c")
+            lib.store.worlds.create(reader, "c")
 
     @proves("authority.only-narrows")
     def test_every_read_is_bound_to_the_world_of_its_scope(self, lib: LibraryFixture) -> None:
         one = lib.world("one", a__txt="The harbour light.")
         two = lib.world("two", a__txt="The garden wall.")
         mine, theirs = lib.scope(one), lib.scope(two)
-        ids = lib.store.chunk_ids(theirs, only(lib, theirs))
+        ids = lib.store.documents.chunk_ids(theirs, only(lib, theirs))
 
-        assert lib.store.read_chunks(mine, ids) == {}
-        assert lib.store.locate_chunks(mine, ids) == {}
-        assert lib.store.sentences_of_chunks(mine, {(ids[0], 0)}) == {}
-        assert [*lib.store.locate_chunks(theirs, ids)] == ids
-        assert [*lib.store.sentences_of_chunks(theirs, {(ids[0], 0)})] == [(ids[0], 0)]
-        assert lib.store.canonical_text(mine, 1) == "The harbour light."
-        lib.store.mark_pending(mine, ids)
-        lib.store.rebuild_chunk(mine, ids[0])
+        assert lib.store.chunks.read(mine, ids) == {}
+        assert lib.store.chunks.locate(mine, ids) == {}
+        assert lib.store.readers.sentences_of_chunks(mine, {(ids[0], 0)}) == {}
+        assert [*lib.store.chunks.locate(theirs, ids)] == ids
+        assert [*lib.store.readers.sentences_of_chunks(theirs, {(ids[0], 0)})] == [(ids[0], 0)]
+        assert lib.store.documents.canonical_text(mine, 1) == "The harbour light."
+        lib.store.chunks.mark_pending(mine, ids)
+        lib.store.chunks.rebuild(mine, ids[0])
         assert lib.sql("SELECT count(*) FROM states WHERE state = 'embedded'") == [(2,)]
         gone = Scope(OWNER, NOBODY, mine.generation)
         for call in (
-            lambda: lib.store.documents(gone),
-            lambda: lib.store.stage(gone, []),
-            lambda: lib.store.tombstone(gone, 1),
-            lambda: lib.store.status(gone),
-            lambda: lib.store.keep_probes(gone, {}),
-            lambda: lib.store.begin_job(gone, "ingest", "{}", "p"),
+            lambda: lib.store.documents.all(gone),
+            lambda: lib.store.documents.stage(gone, []),
+            lambda: lib.store.documents.tombstone(gone, 1),
+            lambda: lib.store.worlds.status(gone),
+            lambda: lib.store.records.keep_probes(gone, {}),
+            lambda: lib.store.jobs.begin(gone, "ingest", "{}", "p"),
         ):
             with raises_code("world_not_found"):
                 call()
@@ -150,12 +150,12 @@ class StoreContract:
             shown(lib, scope, f"The text of {name}.", name)
         shown(lib, built(lib, "other"), "The text of another world.", "four")
         labels = {"version": "1.0", "source_url": "u", "metadata": None, "shown_path": "b.txt"}
-        lib.store.relabel(
+        lib.store.documents.relabel(
             scope, 2, tags=[], audience=("everyone",), language="de", origin="", **labels
         )
-        lib.store.tombstone(scope, 3)
+        lib.store.documents.tombstone(scope, 3)
 
-        assert lib.store.chunks_by_language(scope) == {"en": 1, "de": 1}
+        assert lib.store.worlds.chunks_by_language(scope) == {"en": 1, "de": 1}
 
     def test_documents_are_listed_by_scope_and_ids(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -164,7 +164,7 @@ class StoreContract:
         shown(lib, built(lib, "other"), "The text of another doc-2.", "doc-2")
 
         def listed(asked: Scope, named: list[str] | None = None) -> list[str]:
-            return [found.doc_id for found in lib.store.documents(asked, named=named)]
+            return [found.doc_id for found in lib.store.documents.all(asked, named=named)]
 
         assert listed(scope) == ["doc-1", "doc-2", "doc-3"]
         assert listed(scope, ["doc-3", "doc-2", "doc-9"]) == ["doc-2", "doc-3"]
@@ -180,35 +180,39 @@ class StoreContract:
         shown(lib, other, "The harbour light.", "doc-3")
         source_hash = hash_text("source of The harbour light.")
 
-        assert lib.store.content_owners(scope, source_hash) == ["doc-1", "doc-2"]
-        assert lib.store.content_owners(other, source_hash) == ["doc-3"]
-        assert lib.store.content_owners(scope, hash_text("")) == []
-        lib.store.tombstone(scope, 1)
-        assert lib.store.content_owners(scope, source_hash) == ["doc-2"]
+        assert lib.store.documents.content_owners(scope, source_hash) == ["doc-1", "doc-2"]
+        assert lib.store.documents.content_owners(other, source_hash) == ["doc-3"]
+        assert lib.store.documents.content_owners(scope, hash_text("")) == []
+        lib.store.documents.tombstone(scope, 1)
+        assert lib.store.documents.content_owners(scope, source_hash) == ["doc-2"]
 
     def test_chosen_sentences_have_checked_places(self, lib: LibraryFixture) -> None:
         scope, other = built(lib), built(lib, "other")
         ref = shown(lib, scope, "The harbour light.")
-        [chunk] = lib.store.chunk_ids(scope, ref)
+        [chunk] = lib.store.documents.chunk_ids(scope, ref)
 
-        [(key, found)] = lib.store.sentences_of_chunks(scope, {(chunk, 0), (chunk, 1)}).items()
+        [(key, found)] = lib.store.readers.sentences_of_chunks(
+            scope, {(chunk, 0), (chunk, 1)}
+        ).items()
 
         assert key == (chunk, 0)
         assert (found.place, found.page) == (Section("One", "Two"), 1)
-        assert lib.store.sentences_of_chunks(other, {(chunk, 0)}) == {}
+        assert lib.store.readers.sentences_of_chunks(other, {(chunk, 0)}) == {}
         lib.sql("UPDATE pages SET page = 2")
         with pytest.raises(StoreDamaged):
-            lib.store.sentences_of_chunks(scope, {(chunk, 0)})
+            lib.store.readers.sentences_of_chunks(scope, {(chunk, 0)})
 
     def test_what_is_uncut_is_told_of_the_documents_in_scope(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         first = shown(lib, scope, "The harbour light.")
         second = shown(lib, scope, "The garden wall.", "doc-2")
-        newer = replace(scope, generation=lib.store.add_generation(scope, WORDS, None))
+        newer = replace(scope, generation=lib.store.worlds.add_generation(scope, WORDS, None))
 
-        assert lib.store.missing_chunks(newer) == [first, second]
-        assert lib.store.missing_chunks(newer.narrow(documents=[second.document])) == [second]
-        assert lib.store.missing_chunks(newer.narrow(documents=[])) == []
+        assert lib.store.revisions.missing_chunks(newer) == [first, second]
+        assert lib.store.revisions.missing_chunks(newer.narrow(documents=[second.document])) == [
+            second
+        ]
+        assert lib.store.revisions.missing_chunks(newer.narrow(documents=[])) == []
 
     @proves("authority.only-narrows")
     def test_a_reader_may_not_write_or_make_worlds(
@@ -242,11 +246,11 @@ class StoreContract:
             assert kept == counted
 
         check()
-        chunk = lib.store.chunk_ids(scope, only(lib, scope))[0]
-        lib.store.mark_pending(scope, [chunk])
+        chunk = lib.store.documents.chunk_ids(scope, only(lib, scope))[0]
+        lib.store.chunks.mark_pending(scope, [chunk])
         check()
         lib.sql("UPDATE texts SET text = 'gone'")
-        lib.store.rebuild_chunk(scope, chunk)
+        lib.store.chunks.rebuild(scope, chunk)
         check()
         world.ingest(lib.write("world/a.txt", story(10)))
         check()
@@ -280,7 +284,9 @@ class StoreContract:
 
         def work(number: int) -> None:
             for turn in range(4):
-                refs.extend(lib.store.stage(scope, [draft("Text.", f"doc-{number}-{turn}")]))
+                refs.extend(
+                    lib.store.documents.stage(scope, [draft("Text.", f"doc-{number}-{turn}")])
+                )
 
         threads = [threading.Thread(target=work, args=[number]) for number in range(5)]
         for thread in threads:
@@ -319,10 +325,10 @@ class StoreContract:
             draft(text, "plain", canonical=CanonicalText(text), sentences=sentences, chunks=chunks),
         ]  # fmt: skip
 
-        staged = lib.store.stage(scope, drafts)
+        staged = lib.store.documents.stage(scope, drafts)
 
         for ref, found in staged.items():
-            assert found == lib.store.pending(scope, ref, after=-1, limit=10)
+            assert found == lib.store.chunks.pending(scope, ref, after=-1, limit=10)
         placed, plain = staged.values()
         assert [chunk.chapters for chunk in placed] == [
             ("First",), ("Second",), ("Second", "A Title"), ("First", "Second", "A Title"),
@@ -336,22 +342,22 @@ class StoreContract:
         refs = [
             ref
             for text in ("One text.", "Another text.")
-            for ref in lib.store.stage(scope, [draft(text, text)])
+            for ref in lib.store.documents.stage(scope, [draft(text, text)])
         ]
-        lib.store.discard_staged(scope, refs[:1])
-        lib.store.purge(scope, refs[0])
+        lib.store.documents.discard_staged(scope, refs[:1])
+        lib.store.documents.purge(scope, refs[0])
 
-        lib.store.keep_vectors(scope, texts, revisions=refs)
+        lib.store.documents.keep_vectors(scope, texts, revisions=refs)
 
-        kept = lib.store.vectors(scope, [*texts])
+        kept = lib.store.chunks.vectors(scope, [*texts])
         assert kept == {hash_text("Another text."): vector_of("Another text.")}
-        lib.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert lib.store.vectors(scope, [*texts]) == kept
+        lib.store.documents.keep_vectors(scope, kept, revisions=refs[1:])
+        assert lib.store.chunks.vectors(scope, [*texts]) == kept
         # A vector that does not match its checksum is not used again.
         lib.sql("UPDATE vectors SET checksum = x'00'")
-        assert lib.store.vectors(scope, [*texts]) == {}
-        lib.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert lib.store.vectors(scope, [*texts]) == kept
+        assert lib.store.chunks.vectors(scope, [*texts]) == {}
+        lib.store.documents.keep_vectors(scope, kept, revisions=refs[1:])
+        assert lib.store.chunks.vectors(scope, [*texts]) == kept
 
     def test_a_revision_is_marked_as_far_as_its_points_are_written(
         self, lib: LibraryFixture
@@ -359,27 +365,27 @@ class StoreContract:
         scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(4))
-        [first, second] = lib.store.stage(
+        [first, second] = lib.store.documents.stage(
             scope, [draft("Text.", "one", chunks=chunks), draft("Text.", "two", chunks=chunks)]
         ).values()
         changed = replace(second[3], text_hash=hash_text("Another text."))
 
-        lib.store.mark_embedded(scope, [*first, *second[1:3], changed])
+        lib.store.documents.mark_embedded(scope, [*first, *second[1:3], changed])
 
-        assert [document.embedded for document in lib.store.documents(scope)] == [4, 2]
-        left = lib.store.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
+        assert [document.embedded for document in lib.store.documents.all(scope)] == [4, 2]
+        left = lib.store.chunks.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
         assert [chunk.index for chunk in left] == [0, 3]
 
     def test_chunks_that_are_embedded_at_once_are_all_counted(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(24))
-        [ref] = lib.store.stage(scope, [draft("Text.", chunks=chunks)])
-        pending = lib.store.pending(scope, ref, after=-1, limit=50)
+        [ref] = lib.store.documents.stage(scope, [draft("Text.", chunks=chunks)])
+        pending = lib.store.chunks.pending(scope, ref, after=-1, limit=50)
 
         def work(number: int) -> None:
             for chunk in pending[number::6]:
-                lib.store.mark_embedded(scope, [chunk])
+                lib.store.documents.mark_embedded(scope, [chunk])
 
         threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
         for thread in threads:
@@ -387,117 +393,121 @@ class StoreContract:
         for thread in threads:
             thread.join()
 
-        assert lib.store.tally_flaws(scope) == []
-        assert lib.store.activate(scope, [ref]) == [ref]
+        assert lib.store.scrub.tally_flaws(scope) == []
+        assert lib.store.documents.activate(scope, [ref]) == [ref]
 
     def test_a_generation_keeps_the_profile_it_was_begun_with(self, lib: LibraryFixture) -> None:
-        world = lib.store.create_world(OWNER, "world")
-        first = lib.store.begin_generation(OWNER, world.id, WORDS)
-        again = lib.store.begin_generation(OWNER, world.id, other_profile(model="x"))
+        world = lib.store.worlds.create(OWNER, "world")
+        first = lib.store.worlds.begin_generation(OWNER, world.id, WORDS)
+        again = lib.store.worlds.begin_generation(OWNER, world.id, other_profile(model="x"))
 
         assert first.generation == again.generation == Generation(1, WORDS)
 
     def test_aliases_move_to_complete_generations_alone_and_back(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
-        second = lib.store.add_generation(scope, other_profile(model="x"), None)
+        second = lib.store.worlds.add_generation(scope, other_profile(model="x"), None)
         newer = Scope(OWNER, scope.world, second)
 
-        assert not lib.store.move_alias(newer, None)
-        assert lib.store.missing_chunks(newer) == [ref]
-        recut = lib.store.stored_text(newer, ref)
+        assert not lib.store.worlds.move_alias(newer, None)
+        assert lib.store.revisions.missing_chunks(newer) == [ref]
+        recut = lib.store.revisions.stored_text(newer, ref)
         assert recut is not None
         assert recut.text == "The harbour light."
-        assert lib.store.write_chunks(newer, ref, draft(recut.text).chunks)
-        lib.store.keep_vectors(newer, {hash_text(recut.text): vector_of(recut.text)})
-        lib.store.mark_embedded(newer, lib.store.pending(newer, ref, after=-1, limit=9))
-        assert lib.store.move_alias(newer, None)
-        assert lib.store.move_alias(newer, "key")
-        assert lib.store.previous_generation(newer, None) == 1
-        found = lib.store.find_domain(OWNER, "key")
+        assert lib.store.revisions.write_chunks(newer, ref, draft(recut.text).chunks)
+        lib.store.documents.keep_vectors(newer, {hash_text(recut.text): vector_of(recut.text)})
+        lib.store.documents.mark_embedded(
+            newer, lib.store.chunks.pending(newer, ref, after=-1, limit=9)
+        )
+        assert lib.store.worlds.move_alias(newer, None)
+        assert lib.store.worlds.move_alias(newer, "key")
+        assert lib.store.worlds.previous_generation(newer, None) == 1
+        found = lib.store.worlds.find_domain(OWNER, "key")
         assert found is not None
         assert found.generation == second
         other = built(lib, "other")
         with raises_code("domain_not_found"):
-            lib.store.move_alias(other, "key")
+            lib.store.worlds.move_alias(other, "key")
         with raises_code("generation_in_use"):
-            lib.store.retire_generation(newer)
-        assert [one.domains for one in lib.store.generations(scope)] == [(), ("key",)]
+            lib.store.worlds.retire_generation(newer)
+        assert [one.domains for one in lib.store.worlds.generations(scope)] == [(), ("key",)]
 
-        lib.store.remove_domain(newer, "key")
-        lib.store.retire_generation(scope)
-        assert [one.number for one in lib.store.retired_generations(scope)] == [1]
-        lib.store.remove_generation(scope)
-        assert [one.generation.number for one in lib.store.kept_generations(newer)] == [2]
-        assert lib.store.status(newer).chunks == 1
+        lib.store.worlds.remove_domain(newer, "key")
+        lib.store.worlds.retire_generation(scope)
+        assert [one.number for one in lib.store.worlds.retired_generations(scope)] == [1]
+        lib.store.worlds.remove_generation(scope)
+        assert [one.generation.number for one in lib.store.worlds.kept_generations(newer)] == [2]
+        assert lib.store.worlds.status(newer).chunks == 1
         with raises_code("generation_not_found"):
-            lib.store.stage(scope, [draft("More.")])
+            lib.store.documents.stage(scope, [draft("More.")])
 
     def test_revision_is_visible_once_complete_the_old_one_before(
         self, lib: LibraryFixture
     ) -> None:
         scope = built(lib)
         first = shown(lib, scope, "The first text.", tags=("red",))
-        [second] = lib.store.stage(scope, [draft("The second text.")])
+        [second] = lib.store.documents.stage(scope, [draft("The second text.")])
 
-        assert lib.store.canonical_text(scope, 1) == "The first text."
-        assert lib.store.activate(scope, [second]) == []
+        assert lib.store.documents.canonical_text(scope, 1) == "The first text."
+        assert lib.store.documents.activate(scope, [second]) == []
         again = shown(lib, scope, "The second text.")
         assert again.revision == 3
-        assert lib.store.canonical_text(scope, 1) == "The second text."
-        assert lib.store.retired(scope) == [first, second]
+        assert lib.store.documents.canonical_text(scope, 1) == "The second text."
+        assert lib.store.documents.retired(scope) == [first, second]
         for ref in (first, second):
-            lib.store.purge(scope, ref)
-        assert lib.store.retired(scope) == []
-        assert list(lib.store.vectors(scope, [hash_text("The first text.")])) == []
-        assert list(lib.store.vectors(scope, [hash_text("The second text.")]))
-        lib.store.tombstone(scope, 1)
+            lib.store.documents.purge(scope, ref)
+        assert lib.store.documents.retired(scope) == []
+        assert list(lib.store.chunks.vectors(scope, [hash_text("The first text.")])) == []
+        assert list(lib.store.chunks.vectors(scope, [hash_text("The second text.")]))
+        lib.store.documents.tombstone(scope, 1)
         with raises_code("document_not_found"):
-            lib.store.tombstone(scope, 1)
-        assert lib.store.documents(scope) == []
-        assert lib.store.deleted(scope) == ["doc-1"]
+            lib.store.documents.tombstone(scope, 1)
+        assert lib.store.documents.all(scope) == []
+        assert lib.store.documents.deleted(scope) == ["doc-1"]
 
     def test_positions_move_with_a_revision_until_deletion(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The first text.")
-        lib.store.set_position(scope, "ann", ref, 0, current=True)
-        [position] = lib.store.positions(scope, "ann")
+        lib.store.readers.set_position(scope, "ann", ref, 0, current=True)
+        [position] = lib.store.readers.positions(scope, "ann")
         assert (position.sid, position.current, position.revision) == (0, True, 1)
 
         shown(lib, scope, "The first text.", recipe="other")
-        assert [one.sid for one in lib.store.positions(scope, "ann")] == [0]
+        assert [one.sid for one in lib.store.readers.positions(scope, "ann")] == [0]
         shown(lib, scope, "Another text.")
-        assert [one.sid for one in lib.store.positions(scope, "ann")] == [-1]
+        assert [one.sid for one in lib.store.readers.positions(scope, "ann")] == [-1]
         with raises_code("document_not_found"):
-            lib.store.set_position(scope, "ann", ref, 0, current=False)
-        lib.store.tombstone(scope, 1)
-        assert lib.store.positions(scope, "ann") == []
-        for old in lib.store.retired(scope):
-            lib.store.purge(scope, old)
+            lib.store.readers.set_position(scope, "ann", ref, 0, current=False)
+        lib.store.documents.tombstone(scope, 1)
+        assert lib.store.readers.positions(scope, "ann") == []
+        for old in lib.store.documents.retired(scope):
+            lib.store.documents.purge(scope, old)
         again = shown(lib, scope, "A new document.")
-        lib.store.set_position(scope, "ann", again, 0, current=False)
-        assert [one.current for one in lib.store.positions(scope, "ann")] == [False]
+        lib.store.readers.set_position(scope, "ann", again, 0, current=False)
+        assert [one.current for one in lib.store.readers.positions(scope, "ann")] == [False]
 
     def test_activation_does_not_hide_damage(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         texts = [f"Text {number}." for number in range(3)]
         drafts = [draft(text, f"doc-{number}") for number, text in enumerate(texts)]
-        refs = [*lib.store.stage(scope, drafts)]
-        lib.store.keep_vectors(scope, {hash_text(text): vector_of(text) for text in texts})
+        refs = [*lib.store.documents.stage(scope, drafts)]
+        lib.store.documents.keep_vectors(
+            scope, {hash_text(text): vector_of(text) for text in texts}
+        )
         of_second = "document = (SELECT key FROM documents WHERE number = 2)"
         lib.sql(f"UPDATE revisions SET title = 'Other' WHERE {of_second}")
         for ref in refs[:2]:
-            chunks = lib.store.pending(scope, ref, after=-1, limit=10)
-            lib.store.mark_embedded(scope, chunks)
+            chunks = lib.store.chunks.pending(scope, ref, after=-1, limit=10)
+            lib.store.documents.mark_embedded(scope, chunks)
 
-        assert lib.store.activate(scope, refs) == refs[:2]
-        assert lib.store.activate(scope, refs) == []
-        lib.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None) for ref in refs])
-        found = [(one.active, one.staged, one.damaged) for one in lib.store.documents(scope)]
+        assert lib.store.documents.activate(scope, refs) == refs[:2]
+        assert lib.store.documents.activate(scope, refs) == []
+        lib.store.revisions.keep_derived(scope, [Derived(ref, '{"a": 1}', None) for ref in refs])
+        found = [(one.active, one.staged, one.damaged) for one in lib.store.documents.all(scope)]
         assert found == [(1, None, False), (1, None, True), (None, 1, False)]
-        assert lib.store.derived(scope, 1) == '{"a": 1}'
+        assert lib.store.revisions.derived(scope, 1) == '{"a": 1}'
         with pytest.raises(StoreDamaged):
-            lib.store.derived(scope, 2)
+            lib.store.revisions.derived(scope, 2)
 
     def test_tail_is_stored_for_its_position_with_known_vectors(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -505,27 +515,29 @@ class StoreContract:
         text = TextHash(hash_text("The first"))
         chunk = TailChunk(0, 0, 0, 9, 0, 0, "The first", text, 2, "One", None)
 
-        assert lib.store.tail(scope, ref, 0) is None
-        lib.store.keep_tail(scope, ref, 0, [])
-        assert lib.store.tail(scope, ref, 0) == []
-        lib.store.keep_tail(scope, ref, 0, [chunk])
-        lib.store.keep_tail(scope, ref, 0, [chunk])
-        assert lib.store.tail(scope, ref, 0) == [chunk]
-        lib.store.keep_vectors(scope, {text: vector_of("The first")})
-        [kept] = lib.store.tail(scope, ref, 0) or []
+        assert lib.store.readers.tail(scope, ref, 0) is None
+        lib.store.readers.keep_tail(scope, ref, 0, [])
+        assert lib.store.readers.tail(scope, ref, 0) == []
+        lib.store.readers.keep_tail(scope, ref, 0, [chunk])
+        lib.store.readers.keep_tail(scope, ref, 0, [chunk])
+        assert lib.store.readers.tail(scope, ref, 0) == [chunk]
+        lib.store.documents.keep_vectors(scope, {text: vector_of("The first")})
+        [kept] = lib.store.readers.tail(scope, ref, 0) or []
         assert kept.vector == vector_of("The first")
-        assert lib.store.tail(scope, ref, 1) is None
+        assert lib.store.readers.tail(scope, ref, 1) is None
 
     def test_what_was_derived_is_kept_until_labels_change(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The first text.")
 
-        assert lib.store.missing_metadata(scope) == [ref]
-        assert lib.store.derivable(scope, ref) is not None
-        lib.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
-        assert lib.store.derived(scope, 1) == '{"a": 1}'
-        assert [(one.label, one.count) for one in lib.store.audit(scope, 1)] == [("EMAIL", 2)]
-        lib.store.relabel(
+        assert lib.store.revisions.missing_metadata(scope) == [ref]
+        assert lib.store.revisions.derivable(scope, ref) is not None
+        lib.store.revisions.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
+        assert lib.store.revisions.derived(scope, 1) == '{"a": 1}'
+        assert [(one.label, one.count) for one in lib.store.revisions.audit(scope, 1)] == [
+            ("EMAIL", 2)
+        ]
+        lib.store.documents.relabel(
             scope,
             1,
             language="de",
@@ -537,31 +549,31 @@ class StoreContract:
             origin="",
             shown_path="docs/b.txt",
         )
-        assert lib.store.derived(scope, 1) is None
-        [document] = lib.store.documents(scope)
+        assert lib.store.revisions.derived(scope, 1) is None
+        [document] = lib.store.documents.all(scope)
         assert (document.language, document.language_declared) == ("de", True)
         assert (document.version, document.tags, document.source_url) == ("2", ("x",), "u")
         assert document.shown_path == "docs/b.txt"
         for others in (1, 20):
             paths = ["docs/b.txt", *(f"other{number}" for number in range(others))]
-            assert lib.store.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
+            assert lib.store.documents.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
 
     def test_moved_document_keeps_its_number_and_a_unique_id(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         shown(lib, scope, "The first text.")
-        [document] = lib.store.documents(scope)
+        [document] = lib.store.documents.all(scope)
         paths = {"path": "/docs/new.txt", "name": "new.txt", "shown_path": "docs/new.txt"}
 
-        taken = lib.store.move_document(scope, 1, doc_id=document.doc_id, **paths, reread=False)
+        taken = lib.store.documents.move(scope, 1, doc_id=document.doc_id, **paths, reread=False)
         assert not taken
-        assert not lib.store.move_document(scope, 9, doc_id="new-1", **paths, reread=False)
-        assert lib.store.move_document(scope, 1, doc_id="new-1", **paths, reread=False)
-        [moved] = lib.store.documents(scope)
+        assert not lib.store.documents.move(scope, 9, doc_id="new-1", **paths, reread=False)
+        assert lib.store.documents.move(scope, 1, doc_id="new-1", **paths, reread=False)
+        [moved] = lib.store.documents.all(scope)
         assert (moved.number, moved.doc_id, moved.path) == (1, "new-1", "/docs/new.txt")
         assert (moved.name, moved.shown_path) == ("new.txt", "docs/new.txt")
         assert (moved.source_hash, moved.damaged) == (document.source_hash, False)
-        assert lib.store.move_document(scope, 1, doc_id="new-2", **paths, reread=True)
-        assert lib.store.documents(scope)[0].source_hash == ""
+        assert lib.store.documents.move(scope, 1, doc_id="new-2", **paths, reread=True)
+        assert lib.store.documents.all(scope)[0].source_hash == ""
 
     def test_world_is_deleted_with_its_rows_and_erasures_are_queued(
         self, lib: LibraryFixture
@@ -570,31 +582,34 @@ class StoreContract:
         shown(lib, scope, "The harbour light.")
         shown(lib, other, "The garden wall.")
 
-        removed = lib.store.delete_world(OWNER, scope.world, erase=True)
+        removed = lib.store.erasures.delete_world(OWNER, scope.world, erase=True)
 
         assert removed["chunks"] == removed["texts"] == removed["worlds"] == 1
         assert lib.sql("SELECT count(*) FROM states") == [(1,)]
-        assert [world.name for world in lib.store.worlds(OWNER)] == ["two"]
-        waiting = lib.store.erasures(urgent=True)
+        assert [world.name for world in lib.store.worlds.all(OWNER)] == ["two"]
+        waiting = lib.store.erasures.all(urgent=True)
         assert [one.kind for one in waiting] == list(ErasureKind)
-        lib.store.queue_erasure(other, urgent=False)
-        later = lib.store.erasures()
+        lib.store.erasures.queue(other, urgent=False)
+        later = lib.store.erasures.all()
         # Work that began before a later request does not complete it.
         for one in waiting:
-            lib.store.finish_erasure(one)
-        assert {one.kind for one in lib.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}
+            lib.store.erasures.finish(one)
+        assert {one.kind for one in lib.store.erasures.all()} == {
+            ErasureKind.INDEX,
+            ErasureKind.STORE,
+        }
         assert all(one.urgent for one in later)
         with raises_code("world_not_found"):
-            lib.store.delete_world(OWNER, scope.world, erase=True)
+            lib.store.erasures.delete_world(OWNER, scope.world, erase=True)
 
     def test_ids_that_are_none_are_unknown_and_no_error(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         shown(lib, scope, "The harbour light.")
 
-        assert lib.store.read_chunks(scope, [ChunkId("no uuid at all")]) == {}
-        assert lib.store.read_chunks(scope, []) == {}
-        assert lib.store.find_world(OWNER, "no uuid", 5) is None
-        assert lib.store.find_world(OWNER, "world", "no domain") is None
-        assert lib.store.in_force(scope, 99) is None
-        assert lib.store.job(scope, "none") is None
-        assert lib.store.find_token("none") is None
+        assert lib.store.chunks.read(scope, [ChunkId("no uuid at all")]) == {}
+        assert lib.store.chunks.read(scope, []) == {}
+        assert lib.store.worlds.find(OWNER, "no uuid", 5) is None
+        assert lib.store.worlds.find(OWNER, "world", "no domain") is None
+        assert lib.store.readers.in_force(scope, 99) is None
+        assert lib.store.jobs.find(scope, "none") is None
+        assert lib.store.tokens.find("none") is None

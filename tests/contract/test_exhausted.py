@@ -87,7 +87,7 @@ def test_a_database_without_room_is_full_and_not_damaged(lib: LibraryFixture) ->
     assert "backup" not in str(failure)
     assert hits
     assert world.ingest([path]).ingested == ["more.txt"]
-    assert all(check.verdict == "ok" for check in lib.store.soundness())
+    assert all(check.verdict == "ok" for check in lib.store.scrub.soundness())
 
 
 def test_a_database_that_reached_its_number_of_pages_is_full(lib: LibraryFixture) -> None:

@@ -82,7 +82,7 @@ def lived(tmp_path: Path) -> Iterator[LibraryFixture]:
     reader.retrieve("key")
     for asker in (world, reader):
         asker.conversation().ask("Who had the key?")
-    made.store.library_id()
+    made.store.worlds.library_id()
     made.library.create_world("empty")
     made.library.tokens.create("app", worlds=["mysteries"], verbs=["read"])
     gone = made.world("gone", old__txt="Something that was deleted.")

@@ -65,7 +65,7 @@ def filled(tmp_path: Path) -> LibraryFixture:
         world.reader("ann").retrieve("the night")
         world.reader("ann").conversation().ask("Who saw the night?")
         world.search("the night", floor=0.0, mode="hybrid")
-        lib.store.cool_down("provider", name, 1.0)
+        lib.store.limits.cool_down("provider", name, 1.0)
     return lib
 
 
@@ -295,7 +295,9 @@ def test_statements_keep_to_their_world_without_row_security(filled: LibraryFixt
         one.search("the night", floor=0.0, mode="hybrid")
         one.generations.remove(1)
         one.documents.delete("b.md")
-        filled.store.mark_pending(filled.scope(one), filled.store.chunk_ids(*_first(filled, one)))
+        filled.store.chunks.mark_pending(
+            filled.scope(one), filled.store.documents.chunk_ids(*_first(filled, one))
+        )
         one.repair()
         assert filled.library.doctor().healthy
 

@@ -75,13 +75,13 @@ def test_writers_wait_only_for_writers_of_the_same_world(lib: LibraryFixture) ->
     with lib.store._db.write(one.world):
         done = []
         waiting = threading.Thread(
-            target=lambda: done.append(lib.store.stage(one, [draft("Text.")]))
+            target=lambda: done.append(lib.store.documents.stage(one, [draft("Text.")]))
         )
         waiting.start()
         with database_of(lib.folder).admin() as admin:
             _await_lock(admin)
         shown(lib, two, "The garden wall.")
-        assert lib.store.documents(one) == []
+        assert lib.store.documents.all(one) == []
         assert done == []
     waiting.join(30)
 
@@ -94,7 +94,7 @@ def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture
 
     def take() -> None:
         try:
-            lib.store.move_alias(one, "key")
+            lib.store.worlds.move_alias(one, "key")
         except TruespanError as error:
             refused.append(error)
 
@@ -106,7 +106,7 @@ def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture
     taking.join(30)
 
     assert [error.code for error in refused] == ["domain_not_found"]
-    found = lib.store.find_domain(OWNER, "key")
+    found = lib.store.worlds.find_domain(OWNER, "key")
     assert found is not None
     assert found.id == two.world
 
@@ -127,7 +127,7 @@ def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(lib: LibraryFixtu
         with lib.store._db.write(scope.world, lock=False) as session:
             session.execute("SET lock_timeout = '5ms'")
         with pytest.raises(StoreBusy) as refusal:
-            lib.store.stage(scope, [draft("Text.")])
+            lib.store.documents.stage(scope, [draft("Text.")])
 
     assert refusal.value.retryable
 
@@ -144,7 +144,7 @@ def test_a_server_that_closed_every_connection_is_asked_anew(lib: LibraryFixture
                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
         )
 
-    assert lib.store.canonical_text(scope, 1) == "The harbour light."
+    assert lib.store.documents.canonical_text(scope, 1) == "The harbour light."
 
 
 def test_lost_connection_in_a_write_is_retryable_and_clean(lib: LibraryFixture) -> None:
@@ -197,10 +197,10 @@ def test_engine_errors_are_mapped_without_their_text(error: type[BaseException])
 def test_what_is_no_text_here_is_the_callers_mistake(lib: LibraryFixture, reference: str) -> None:
     scope = built(lib)
     for call in (
-        lambda: lib.store.find_world(OWNER, reference),
-        lambda: lib.store.in_force(scope, reference),
-        lambda: lib.store.create_world(OWNER, reference),
-        lambda: lib.store.positions(scope, reference),
+        lambda: lib.store.worlds.find(OWNER, reference),
+        lambda: lib.store.readers.in_force(scope, reference),
+        lambda: lib.store.worlds.create(OWNER, reference),
+        lambda: lib.store.readers.positions(scope, reference),
     ):
         with pytest.raises(InvalidArgument):
             call()
@@ -212,9 +212,9 @@ def test_parts_of_a_text_are_correct_for_any_bytes(lib: LibraryFixture) -> None:
     ref = shown(lib, scope, text)
 
     for start, end in ((0, 1), (2, 3), (3, 99), (8, 10), (5, 2)):
-        assert lib.store.text_between(scope, ref, start, end) == text[start:end]
+        assert lib.store.readers.text_between(scope, ref, start, end) == text[start:end]
     lib.sql("UPDATE texts SET text = x'ff4142'")
-    assert lib.store.text_between(scope, ref, 1, 3) == "AB"
+    assert lib.store.readers.text_between(scope, ref, 1, 3) == "AB"
 
 
 def test_numbers_past_all_that_is_kept_are_unknown_or_refused(lib: LibraryFixture) -> None:
@@ -222,11 +222,11 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(lib: LibraryFixtur
     shown(lib, scope, "The harbour light.")
     huge = 1 << 80
 
-    assert lib.store.in_force(scope, huge) is None
-    assert lib.store.sentences_across(scope, huge, 0, 5) == (-1, -1)
-    assert lib.store.find_world(OWNER, scope.world, huge) is None
+    assert lib.store.readers.in_force(scope, huge) is None
+    assert lib.store.documents.sentences_across(scope, huge, 0, 5) == (-1, -1)
+    assert lib.store.worlds.find(OWNER, scope.world, huge) is None
     with pytest.raises(InvalidArgument):
-        lib.store.usage(OWNER, scope.world, limit=huge)
+        lib.store.records.usage(OWNER, scope.world, limit=huge)
 
 
 def test_chunks_are_looked_up_by_id_without_statistics() -> None:
@@ -264,10 +264,10 @@ def test_tables_are_analysed_after_they_have_grown(lib: LibraryFixture) -> None:
 
     with database_of(lib.folder).admin() as admin:
         admin.execute("VACUUM (FULL, ANALYZE) truespan.states, truespan.vectors")
-        lib.store.stage(scope, drafts[:2])
+        lib.store.documents.stage(scope, drafts[:2])
         assert admin.execute(known).fetchall() == [(0,)]
 
-        lib.store.stage(scope, drafts[2:])
+        lib.store.documents.stage(scope, drafts[2:])
 
         assert admin.execute(known).fetchall() > [(10,)]
 

@@ -162,22 +162,22 @@ def test_low_disk_space_refuses_writes_but_not_reads(tmp_path: Path) -> None:
     scope = lib.scope(world)
 
     with pytest.raises(StorageFull) as refusal:
-        store.create_world(OWNER, "another")
+        store.worlds.create(OWNER, "another")
     for write in (
-        lambda: store.stage(scope, []),
-        lambda: store.keep_vectors(scope, {}),
-        lambda: store.activate(scope, []),
-        lambda: store.tombstone(scope, 1),
-        lambda: store.mark_pending(scope, []),
+        lambda: store.documents.stage(scope, []),
+        lambda: store.documents.keep_vectors(scope, {}),
+        lambda: store.documents.activate(scope, []),
+        lambda: store.documents.tombstone(scope, 1),
+        lambda: store.chunks.mark_pending(scope, []),
     ):
         with pytest.raises(StorageFull):
             write()
 
     assert refusal.value.code == "storage_full"
     assert refusal.value.reserve == huge
-    assert [found.name for found in store.worlds(OWNER)] == ["world"]
-    assert store.canonical_text(scope, 1) == "The harbour light."
-    assert len(store.documents(scope)) == 1
+    assert [found.name for found in store.worlds.all(OWNER)] == ["world"]
+    assert store.documents.canonical_text(scope, 1) == "The harbour light."
+    assert len(store.documents.all(scope)) == 1
 
 
 def test_a_writer_that_waits_too_long_gets_a_retryable_error(
@@ -203,18 +203,18 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     worlds = (lib.world(name, a__txt=story(5)) for name in ("idle", "used"))
     idle, used = (lib.scope(world) for world in worlds)
     usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
-    lib.store.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
-    lib.store.cache_queries(
+    lib.store.records.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
+    lib.store.records.cache_queries(
         idle, [QueryEntry("k", Vector(b"1234"), None, lib.clock.now())], now=lib.clock.now()
     )
     lib.clock.time += 3 * 24 * 3600
 
-    lib.store.record_usage(OWNER, used.world, usage, days=1, max_records=9)
-    lib.store.cache_queries(
+    lib.store.records.record_usage(OWNER, used.world, usage, days=1, max_records=9)
+    lib.store.records.cache_queries(
         used, [QueryEntry("k", Vector(b"1234"), None, lib.clock.now())], now=lib.clock.now()
     )
 
-    assert lib.store.usage(OWNER, idle.world, limit=9) == []
+    assert lib.store.records.usage(OWNER, idle.world, limit=9) == []
     assert lib.sql("SELECT count(*) FROM query_cache") == [(1,)]
 
 

@@ -103,7 +103,7 @@ def test_tokens_are_for_the_owner_alone(lib: LibraryFixture, authority: Authorit
         lambda: held.create("second", worlds=UNLIMITED),
         held.list,
         lambda: held.revoke(record.id),
-        lambda: lib.store.create_token(authority, replace(record, id="x"), bytes(32)),
+        lambda: lib.store.tokens.create(authority, replace(record, id="x"), bytes(32)),
     ):
         with pytest.raises(NotAllowed):
             attempt()
@@ -239,7 +239,7 @@ def test_a_token_for_a_world_that_is_gone_is_not_kept(lib: LibraryFixture) -> No
     lib.library.delete_world("two")
 
     with raises_code("world_not_found"):
-        lib.store.create_token(OWNER, gone, bytes(32))
+        lib.store.tokens.create(OWNER, gone, bytes(32))
     assert lib.library.tokens.list() == [record]
 
 

@@ -29,7 +29,7 @@ def show_with_states(
 ) -> RevisionRef:
     ref = shown(lib, scope, text, doc_id)
     known = hash_text(text)
-    lib.store.keep_vectors(scope, {known: vector_of(text)}, {known: states_of(text)})
+    lib.store.documents.keep_vectors(scope, {known: vector_of(text)}, {known: states_of(text)})
     return ref
 
 
@@ -39,7 +39,7 @@ def count_rows(lib: LibraryFixture) -> int:
 
 def read_with_chunks(lib: LibraryFixture, scope: Scope) -> dict[TextHash, WordStates | None]:
     ids = [ChunkId(found) for (found,) in lib.sql("SELECT chunk_id FROM states")]
-    records = lib.store.read_chunks(scope, ids, word_states=True).values()
+    records = lib.store.chunks.read(scope, ids, word_states=True).values()
     assert all(record.is_intact() for record in records)
     return {chunk.text_hash: chunk.word_states for record in records if (chunk := record.chunk)}
 
@@ -55,22 +55,27 @@ class WordStatesContract:
         scope, other = built(lib), built(lib, "other")
         show_with_states(lib, scope, FIRST)
         newer = Scope(
-            OWNER, scope.world, lib.store.add_generation(scope, other_profile(model="x"), None)
+            OWNER,
+            scope.world,
+            lib.store.worlds.add_generation(scope, other_profile(model="x"), None),
         )
 
-        assert lib.store.read_word_states(scope, HASHES) == {HASHES[0]: states_of(FIRST)}
-        assert lib.store.read_word_states(other, HASHES) == {}
-        assert lib.store.read_word_states(newer, HASHES) == {}
+        assert lib.store.word_states.read(scope, HASHES) == {HASHES[0]: states_of(FIRST)}
+        assert lib.store.word_states.read(other, HASHES) == {}
+        assert lib.store.word_states.read(newer, HASHES) == {}
         assert read_with_chunks(lib, scope) == {HASHES[0]: states_of(FIRST)}
-        assert (lib.store.status(scope).word_states, lib.store.status(other).word_states) == (1, 0)
+        assert (
+            lib.store.worlds.status(scope).word_states,
+            lib.store.worlds.status(other).word_states,
+        ) == (1, 0)
 
     def test_states_of_texts_without_a_vector_are_not_stored(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        lib.store.stage(scope, [draft(FIRST)])
+        lib.store.documents.stage(scope, [draft(FIRST)])
         absent = TextHash(hash_text("Nowhere."))
 
-        lib.store.keep_word_states(scope, {HASHES[0]: states_of(FIRST)})
-        lib.store.keep_vectors(scope, {absent: vector_of("x")}, {absent: states_of("x")})
+        lib.store.word_states.keep(scope, {HASHES[0]: states_of(FIRST)})
+        lib.store.documents.keep_vectors(scope, {absent: vector_of("x")}, {absent: states_of("x")})
 
         assert count_rows(lib) == 0
 
@@ -78,23 +83,23 @@ class WordStatesContract:
         scope = built(lib)
         show_with_states(lib, scope, FIRST)
         show_with_states(lib, scope, SECOND, "doc-2")
-        assert [*lib.store.word_state_flaws(scope)] == []
+        assert [*lib.store.word_states.flaws(scope)] == []
 
         lib.sql(f"UPDATE word_states SET states = x'00' WHERE text_hash = '{HASHES[0]}'")
-        assert [*lib.store.read_word_states(scope, HASHES)] == [HASHES[1]]
+        assert [*lib.store.word_states.read(scope, HASHES)] == [HASHES[1]]
         assert read_with_chunks(lib, scope) == {HASHES[0]: None, HASHES[1]: states_of(SECOND)}
-        [(found, seen)] = lib.store.word_state_flaws(scope)
+        [(found, seen)] = lib.store.word_states.flaws(scope)
         assert found == HASHES[0]
-        assert [*lib.store.word_state_flaws(scope, HASHES[:1])] == [(found, seen)]
-        assert [*lib.store.word_state_flaws(scope, HASHES[1:])] == []
+        assert [*lib.store.word_states.flaws(scope, HASHES[:1])] == [(found, seen)]
+        assert [*lib.store.word_states.flaws(scope, HASHES[1:])] == []
 
-        lib.store.forget_word_states(scope, [found])
-        [(lacking, chunk_id)] = lib.store.lacking_word_states(scope, after=TextHash(""), limit=9)
+        lib.store.word_states.forget(scope, [found])
+        [(lacking, chunk_id)] = lib.store.word_states.lacking(scope, after=TextHash(""), limit=9)
         assert lacking == found
-        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].recorded_hash == found
-        assert lib.store.lacking_word_states(scope, after=found, limit=9) == []
-        lib.store.keep_word_states(scope, {found: states_of(FIRST)})
-        assert len(lib.store.read_word_states(scope, HASHES)) == 2
+        assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].recorded_hash == found
+        assert lib.store.word_states.lacking(scope, after=found, limit=9) == []
+        lib.store.word_states.keep(scope, {found: states_of(FIRST)})
+        assert len(lib.store.word_states.read(scope, HASHES)) == 2
 
     def test_states_of_another_recipe_are_computed_again(
         self, lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
@@ -103,8 +108,8 @@ class WordStatesContract:
         show_with_states(lib, scope, FIRST)
         monkeypatch.setattr(checksums, "RECIPE", "other")
 
-        assert lib.store.read_word_states(scope, HASHES) == {}
-        assert [found for found, _ in lib.store.word_state_flaws(scope)] == HASHES[:1]
+        assert lib.store.word_states.read(scope, HASHES) == {}
+        assert [found for found, _ in lib.store.word_states.flaws(scope)] == HASHES[:1]
 
     def test_swapped_states_are_not_trusted(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -115,7 +120,7 @@ class WordStatesContract:
         literal = f"x'{first}'" if self.kind == "sqlite" else f"decode('{first}', 'hex')"
         lib.sql(f"UPDATE word_states SET checksum = {literal} WHERE text_hash = '{HASHES[1]}'")
 
-        assert [*lib.store.read_word_states(scope, HASHES)] == [HASHES[0]]
+        assert [*lib.store.word_states.read(scope, HASHES)] == [HASHES[0]]
 
     def test_states_go_with_the_last_revision_that_has_the_text(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -123,43 +128,49 @@ class WordStatesContract:
         again = show_with_states(lib, scope, FIRST, "doc-2")
         for ref in (first, again):
             assert count_rows(lib) == 1
-            lib.store.tombstone(scope, ref.document)
-            lib.store.purge(scope, ref)
+            lib.store.documents.tombstone(scope, ref.document)
+            lib.store.documents.purge(scope, ref)
         assert count_rows(lib) == 0
 
     def test_states_of_a_tail_go_with_its_revision(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, FIRST)
         known = TextHash(hash_text("The first"))
-        lib.store.keep_tail(
+        lib.store.readers.keep_tail(
             scope, ref, 0, [TailChunk(0, 0, 0, 9, 0, 0, "The first", known, 2, "One", None)]
         )
-        lib.store.keep_vectors(scope, {known: vector_of("The first")}, {known: states_of("x")})
-        assert [*lib.store.read_word_states(scope, [known])] == [known]
+        lib.store.documents.keep_vectors(
+            scope, {known: vector_of("The first")}, {known: states_of("x")}
+        )
+        assert [*lib.store.word_states.read(scope, [known])] == [known]
         # Texts of tails are computed again by the reader, not by a repair.
-        assert known not in dict(lib.store.lacking_word_states(scope, after=TextHash(""), limit=9))
+        assert known not in dict(lib.store.word_states.lacking(scope, after=TextHash(""), limit=9))
 
-        lib.store.tombstone(scope, ref.document)
-        lib.store.purge(scope, ref)
+        lib.store.documents.tombstone(scope, ref.document)
+        lib.store.documents.purge(scope, ref)
         assert count_rows(lib) == 0
 
     def test_states_go_with_vectors_generations_and_worlds(self, lib: LibraryFixture) -> None:
         scope, other = built(lib), built(lib, "other")
         ref = show_with_states(lib, scope, FIRST)
         show_with_states(lib, other, FIRST)
-        lib.store.forget_vectors(scope, HASHES[:1])
+        lib.store.scrub.forget_vectors(scope, HASHES[:1])
         assert count_rows(lib) == 1
 
         newer = Scope(
-            OWNER, scope.world, lib.store.add_generation(scope, other_profile(model="x"), None)
+            OWNER,
+            scope.world,
+            lib.store.worlds.add_generation(scope, other_profile(model="x"), None),
         )
-        lib.store.write_chunks(newer, ref, draft(FIRST).chunks)
-        lib.store.keep_vectors(newer, {HASHES[0]: vector_of(FIRST)}, {HASHES[0]: states_of(FIRST)})
+        lib.store.revisions.write_chunks(newer, ref, draft(FIRST).chunks)
+        lib.store.documents.keep_vectors(
+            newer, {HASHES[0]: vector_of(FIRST)}, {HASHES[0]: states_of(FIRST)}
+        )
         assert count_rows(lib) == 2
-        lib.store.retire_generation(newer)
-        lib.store.remove_generation(newer)
+        lib.store.worlds.retire_generation(newer)
+        lib.store.worlds.remove_generation(newer)
         assert count_rows(lib) == 1
 
-        removed = lib.store.delete_world(OWNER, other.world, erase=False)
+        removed = lib.store.erasures.delete_world(OWNER, other.world, erase=False)
         assert removed["word_states"] == removed["vectors"] == 1
         assert count_rows(lib) == 0

@@ -134,7 +134,7 @@ def _stop_ingesting(lib: LibraryFixture, world: World) -> None:
 def _calibrate(lib: LibraryFixture, world: World) -> None:
     # By the owner, over all documents.
     measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "all documents")
-    lib.store.keep_calibration(lib.scope(world), measured)
+    lib.store.records.keep_calibration(lib.scope(world), measured)
 
 
 CHANGES: dict[str, Change] = {
@@ -200,21 +200,21 @@ def test_store_statements_check_the_audience_again(tmp_path: Path) -> None:
 
     def read(scope: Scope) -> list[bool]:
         return [
-            bool(store.documents(scope)),
-            bool(store.read_chunks(scope, [chunk])),
-            bool(store.sentences_across(scope, number, 0, 9) != (-1, -1)),
-            bool(store.in_force(scope, number)),
-            bool(store.positions(scope, "ben")),
-            bool(store.position_at(scope, "ben", number, 0)),
-            bool(store.sentences(scope, ref, 0, 1)),
-            bool(store.text_between(scope, ref, 0, 9)),
-            bool(store.readers(scope)),
+            bool(store.documents.all(scope)),
+            bool(store.chunks.read(scope, [chunk])),
+            bool(store.documents.sentences_across(scope, number, 0, 9) != (-1, -1)),
+            bool(store.readers.in_force(scope, number)),
+            bool(store.readers.positions(scope, "ben")),
+            bool(store.readers.position_at(scope, "ben", number, 0)),
+            bool(store.readers.sentences(scope, ref, 0, 1)),
+            bool(store.readers.text_between(scope, ref, 0, 9)),
+            bool(store.readers.all(scope)),
         ]
 
     assert read(scope) == [False] * 9
     assert read(whole) == [True] * 9
     with raises_code("document_not_found"):
-        store.canonical_text(scope, number)
+        store.documents.canonical_text(scope, number)
     with pytest.raises(ValueError, match="must list"):
         Scope(legal, whole.world, whole.generation)
 

@@ -86,7 +86,7 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
         for scope in (whole, whole.narrow(documents=wanted)):
             numbers = range(1, len(documents) + 1) if scope is whole else sorted(wanted)
             ids = {
-                number: lib.store.chunk_ids(scope, _ref(world, number))[0]
+                number: lib.store.documents.chunk_ids(scope, _ref(world, number))[0]
                 for number in numbers
                 if number <= len(documents)
             }

@@ -298,13 +298,13 @@ def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
     world.ingest(lib.write("long.txt", " ".join(sentences)), chunking="sentences")
     read: list[str] = []
     store = lib.library._components.store
-    original = store.read_chunks
+    original = store.chunks.read
 
     def reading(scope, ids, **parts):  # type: ignore[no-untyped-def]
         read.extend(ids)
         return original(scope, ids, **parts)
 
-    store.read_chunks = reading  # type: ignore[method-assign]
+    store.chunks.read = reading  # type: ignore[method-assign]
     bundle = world.retrieve("the lamp and the key", top_k=20)
 
     assert bundle.status.value == "partial"

@@ -283,7 +283,7 @@ def tear_out(lib: LibraryFixture, world: World, sid: int) -> None:
     lib.sql("DELETE FROM states WHERE reach > ?", sid)
     lib.sql("DELETE FROM tallies")
     lib.sql("UPDATE texts SET text = substr(text, 1, ?)", end)
-    lib.store.forget_words(lib.scope(world), [RevisionRef(1, 1)])
+    lib.store.catalogs.forget_words(lib.scope(world), [RevisionRef(1, 1)])
     [(text,)] = lib.sql("SELECT text FROM texts")
     lib.sql(
         """UPDATE revisions SET title = '', language = ?,

@@ -164,7 +164,7 @@ def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: 
 
     assert frozen(reader.retrieve("zq00009x", mode="hybrid")) == frozen(before)
     # The request starts a repair, which may be over by now: then the point is no longer stale.
-    repairs = lib.store.repairs(lib.scope(world))
+    repairs = lib.store.chunks.repairs(lib.scope(world))
     repaired = stale not in points or points[stale].text_hash != TextHash("0" * 64)
     assert [repair.failure.chunk_id for repair in repairs] == [stale] or repaired
 
@@ -191,7 +191,7 @@ def test_rest_after_candidates_ignores_the_number_of_hits(
     readers = dict(readers_at(world, (40, 300, 590)))
 
     verified, read = list[ChunkId](), list[TextHash]()
-    read_chunks, read_vectors = lib.store.read_chunks, lib.store.vectors
+    read_chunks, read_vectors = lib.store.chunks.read, lib.store.chunks.vectors
 
     def note_chunks(
         scope: Scope, ids: Sequence[ChunkId], *, word_states: bool = False
@@ -203,8 +203,8 @@ def test_rest_after_candidates_ignores_the_number_of_hits(
         read.extend(hashes)
         return read_vectors(scope, hashes)
 
-    monkeypatch.setattr(lib.store, "read_chunks", note_chunks)
-    monkeypatch.setattr(lib.store, "vectors", note_vectors)
+    monkeypatch.setattr(lib.store.chunks, "read", note_chunks)
+    monkeypatch.setattr(lib.store.chunks, "vectors", note_vectors)
 
     def follow() -> tuple[list[str], list[ChunkId], int]:
         verified.clear()
@@ -479,7 +479,7 @@ def test_damaged_chunk_is_counted_once_repaired(
     for damaged_chunk in (last, 1):
         [(text,)] = lib.sql("SELECT text FROM chunks WHERE position = ?", damaged_chunk)
         lib.sql("UPDATE chunks SET text = 'lamp' WHERE position = ?", damaged_chunk)
-        lib.store.forget_words(scope, [ref])
+        lib.store.catalogs.forget_words(scope, [ref])
         told = scores_by_words(reader)
         # The other one was read, and takes part no more.
         assert (told == scores) == (damaged_chunk == last)

@@ -95,10 +95,10 @@ def staged(
         sentences=measure_sentences(measured),
         chunks=make_chunks(measured, spans),
     )  # fmt: skip
-    [(ref, chunks)] = lib.store.stage(scope, [draft]).items()
+    [(ref, chunks)] = lib.store.documents.stage(scope, [draft]).items()
     # An ingestion goes on with what staging returns, and a later run with what is stored. Of a text
     # whose vector is stored, the vector is read instead.
-    found = lib.store.pending(scope, ref, after=-1, limit=len(chunks) + 1)
+    found = lib.store.chunks.pending(scope, ref, after=-1, limit=len(chunks) + 1)
     assert [replace(chunk, text="") for chunk in chunks] == [
         replace(chunk, text="", vector=None) for chunk in found
     ]

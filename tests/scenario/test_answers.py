@@ -341,7 +341,7 @@ def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_pat
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
     scope = room.lib.scope(room.world)
-    assert room.lib.store.move_alias(scope, "harbour")
+    assert room.lib.store.worlds.move_alias(scope, "harbour")
 
     aimed = room.library.domain("harbour").answer(QUESTION)
     plain = room.world.answer(QUESTION)

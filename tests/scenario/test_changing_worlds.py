@@ -90,7 +90,7 @@ def test_error_is_reported_only_for_an_unchanged_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lib, _, world = opened(tmp_path)
-    read, asked = lib.store.canonical_text, list[int]()
+    read, asked = lib.store.documents.canonical_text, list[int]()
 
     def delete_first(scope: Any, number: int) -> str:
         asked.append(number)

@@ -232,7 +232,7 @@ def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
     world.ingest(lib.write("keys.md", "## Keys\n\nThe lamp rule."))
     scope = world.access.scope()
     assert scope is not None
-    [[chunk]] = lib.library._components.store.expected(scope)
+    [[chunk]] = lib.library._components.store.chunks.expected(scope)
     payload = {
         "document": 1,
         "text_hash": chunk.text_hash,

@@ -112,8 +112,8 @@ def test_killed_run_holds_up_no_other(lib: LibraryFixture) -> None:
     world = lib.world(base__txt="The base document.")
     path, killed = lib.write("a.txt", "The lamp went out."), f"{socket.gethostname()}/999999999:1"
     scope = lib.scope(world)
-    job = lib.store.begin_job(scope, "ingest", "{}", killed)
-    assert lib.store.claim_documents(scope, job.id, killed, ["a.txt"])
+    job = lib.store.jobs.begin(scope, "ingest", "{}", killed)
+    assert lib.store.jobs.claim_documents(scope, job.id, killed, ["a.txt"])
 
     assert world.ingest(path).ingested == ["a.txt"]
     assert lib.clock.slept == []

@@ -314,7 +314,7 @@ def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path:
 
     assert found is not None
     assert found.origin is CalibrationOrigin.DOCUMENTS
-    assert found.chunks == lib.store.status(lib.scope(world)).embedded
+    assert found.chunks == lib.store.worlds.status(lib.scope(world)).embedded
     assert found.threshold_low < found.threshold_high
     assert lib.embedder.queries == []
     explained = world.answer("Which word is in part one of them all?").decision_explain
@@ -331,7 +331,7 @@ def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path:
 
     # What was measured with queries stays.
     scope = lib.scope(world)
-    lib.store.keep_calibration(scope, MEASURED)
+    lib.store.records.keep_calibration(scope, MEASURED)
     add(lib, world, chapters(80, 70))
     assert world.evaluation.calibration() == MEASURED
 

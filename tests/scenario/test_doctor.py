@@ -118,10 +118,10 @@ def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
 @proves("index.scrub")
 def test_points_of_work_in_progress_are_not_taken_for_orphans(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
-    original = lib.store.activate
-    lib.store.activate = lambda *_: []  # type: ignore[method-assign]
+    original = lib.store.documents.activate
+    lib.store.documents.activate = lambda *_: []  # type: ignore[method-assign]
     world.ingest(lib.write("world/a.txt", "The harbour wall."))
-    lib.store.activate = original  # type: ignore[method-assign]
+    lib.store.documents.activate = original  # type: ignore[method-assign]
 
     assert lib.library.doctor()["world"].counts() == {}
 

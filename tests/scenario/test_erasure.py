@@ -106,7 +106,7 @@ def test_deletion_killed_at_any_step_is_erased_by_repair(home: Path) -> None:
             else:
                 world.repair()
             assert traces(home, text, own) == [], step
-            assert made._components.store.erasures() == []
+            assert made._components.store.erasures.all() == []
             assert made.doctor("world").healthy
             made.delete_world("world")
         if not killed:
@@ -233,7 +233,7 @@ def test_erasure_waits_for_readers_and_is_caught_up(
             world.documents.get("gone.txt")
         reading.close()
         world.ingest(written(home, "new.txt", "Something new."))
-        assert made._components.store.erasures(urgent=True) == []
+        assert made._components.store.erasures.all(urgent=True) == []
         assert traces(home, text, own) == []
 
 
@@ -292,7 +292,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
         world, _, _ = two_documents(home, made)
         scope, parts = world.access.scope(), made._components
         assert scope is not None
-        job = parts.store.begin_job(scope, "ingest", "{}", parts.processes.own())
+        job = parts.store.jobs.begin(scope, "ingest", "{}", parts.processes.own())
 
         with raises_code("world_busy"):
             made.delete_world("world")
@@ -312,7 +312,7 @@ def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
                 made.delete_world("world")
             made.maintenance.erase()
             assert traces(home, text, own) == [], step
-            assert made._components.store.erasures() == []
+            assert made._components.store.erasures.all() == []
         if not killed:
             break
     assert 4 < step < MAX_STEPS - 1

@@ -113,7 +113,7 @@ def aimed(world: World, generation: int) -> World:
 def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     wide = other_profile(model="wide", dimensions=96)
-    lib.store.add_generation(lib.scope(world), wide, None)
+    lib.store.worlds.add_generation(lib.scope(world), wide, None)
 
     with raises_code("generation_incomplete") as caught:
         world.generations.promote(2)
@@ -126,7 +126,7 @@ def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
 def test_generation_with_wrong_points_is_not_promoted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
-    built = lib.library._components.store.kept_generations(lib.scope(world))[1].generation
+    built = lib.library._components.store.worlds.kept_generations(lib.scope(world))[1].generation
     lost = lib.index.points[(built.profile.id, f"{world.id}.2")]
     lost.pop(next(iter(lost)))
 

@@ -63,7 +63,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
         folder.mkdir()
     with opened(first) as library:
         fill(library, first)
-        assert owner_of(server) == library._components.store.library_id()
+        assert owner_of(server) == library._components.store.worlds.library_id()
     with opened(second) as other:
         with pytest.raises(IndexNotOwned, match="belongs to another library"):
             fill(other, second)
@@ -102,7 +102,7 @@ def test_points_of_unknown_worlds_stay_without_an_owner(
         assert len(other.maintenance.claim_index()) == 1
         other.maintenance.apply_plan(other.doctor())
         claimed = points(server), owner_of(server)
-        own = other._components.store.library_id()
+        own = other._components.store.worlds.library_id()
     with opened(first) as library, pytest.raises(IndexNotOwned):
         library.world("harbour").search("otter", floor=0.0)
 

@@ -129,7 +129,7 @@ def test_replaced_revision_leaves_the_index_first(tmp_path: Path) -> None:
 def test_deleted_document_is_hidden_while_points_remain(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.", b__txt="The harbour wall.")
 
-    lib.store.tombstone(lib.scope(world), 1)
+    lib.store.documents.tombstone(lib.scope(world), 1)
     result = world.search("harbour", floor=0.0)
 
     assert len(lib.points(world)) == 2

@@ -219,7 +219,7 @@ def test_metadata_that_fail_beside_reading_are_reported_at_the_end(
         assert [line for line in report.warnings if "metadata" in line] == [warning]
         scope = world.access.scope()
         assert scope is not None
-        missing = opened._components.store.missing_metadata(scope)
+        missing = opened._components.store.revisions.missing_metadata(scope)
         assert [ref.document for ref in missing] == [number]
 
 

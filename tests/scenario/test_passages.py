@@ -73,7 +73,7 @@ def pairs(folder: Path, *, size: int = 2, overlap: int = 0, **parts: Any) -> Lib
 def canonical(world: World) -> str:
     scope = world.access.scope()
     assert scope is not None
-    return world.access.components.store.canonical_text(scope, 1)
+    return world.access.components.store.documents.canonical_text(scope, 1)
 
 
 @proves("retrieval.fitted-passages")

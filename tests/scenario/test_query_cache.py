@@ -139,13 +139,13 @@ def test_query_from_before_an_erasure_is_not_cached(lib: LibraryFixture) -> None
     world.search("lamp")
     scope, now = lib.scope(world), lib.clock.now()
     [(key,)] = lib.sql(rows)
-    entry = lib.store.cached_query(scope, key, now=now, ttl=60.0)
+    entry = lib.store.records.cached_query(scope, key, now=now, ttl=60.0)
     assert entry is not None
 
     world.documents.delete("b.txt")
-    lib.store.cache_queries(scope, [entry], now=now)
-    assert lib.store.cached_query(scope, key, now=now, ttl=60.0) is None
+    lib.store.records.cache_queries(scope, [entry], now=now)
+    assert lib.store.records.cached_query(scope, key, now=now, ttl=60.0) is None
 
     later = entry._replace(embedded_at=now + 1)
-    lib.store.cache_queries(scope, [later], now=now + 1)
-    assert lib.store.cached_query(scope, key, now=now + 1, ttl=60.0) == later
+    lib.store.records.cache_queries(scope, [later], now=now + 1)
+    assert lib.store.records.cached_query(scope, key, now=now + 1, ttl=60.0) == later

@@ -121,15 +121,15 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
     unread = stored(lib, world, 1).texts[60]
     path = lib.write("book.md", f"{unread} {plain_book(90)}")
     replacing = once(lambda: world.ingest(path, kind="book") and None)
-    store = lib.library._components.store
-    original = getattr(store, call)
+    readers = lib.store.readers
+    original = getattr(readers, call)
 
     def interrupted(*args: Any, **options: Any) -> Any:
         answer = original(*args, **options)
         replacing()
         return answer
 
-    setattr(store, call, interrupted)
+    setattr(readers, call, interrupted)
     bundle = reader.retrieve(QUERY)
 
     assert bundle.error is None
@@ -303,13 +303,13 @@ def test_reasons_are_about_the_position_that_was_searched(lib: LibraryFixture) -
     # The reader reads on while the chunks of the search are read.
     moving = once(lambda: world.reader("ann").set_position("book.md", sentence=80) and None)
     store = lib.library._components.store
-    original = store.read_chunks
+    original = store.chunks.read
 
     def read_chunks(*args: Any, **options: Any) -> Any:
         moving()
         return original(*args, **options)
 
-    store.read_chunks = read_chunks
+    store.chunks.read = read_chunks
 
     assert reader.why_not(later, QUERY, top_k=1).code is WhyNot.ABSENT
     assert reader.why_not(later, QUERY, top_k=1).code is WhyNot.OUTRANKED
@@ -334,7 +334,7 @@ def test_stored_tail_is_compared_with_its_sentences(lib: LibraryFixture, wrong: 
     reader.retrieve(QUERY)
     scope, store, ref = world.access.scope(), lib.library._components.store, RevisionRef(1, 1)
     assert scope is not None
-    *others, last = store.tail(scope, ref, 60) or []
+    *others, last = store.readers.tail(scope, ref, 60) or []
     text = f"{last.text} Made up."
     changed = {
         "hash": replace(last, text_hash=hash_text(text)),
@@ -342,7 +342,7 @@ def test_stored_tail_is_compared_with_its_sentences(lib: LibraryFixture, wrong: 
         "last sentence": replace(last, last_sid=last.last_sid + 1),
     }[wrong]
 
-    store.keep_tail(scope, ref, 60, [*others, changed])
+    store.readers.keep_tail(scope, ref, 60, [*others, changed])
     bundle = reader.retrieve(QUERY)
 
     assert bundle.error is not None

@@ -163,7 +163,7 @@ def without_provider(lib: LibraryFixture) -> None:
 
 
 def without_store(lib: LibraryFixture) -> None:
-    lib.store.read_chunks = failing(StoreDamaged("The file is damaged."))
+    lib.store.chunks.read = failing(StoreDamaged("The file is damaged."))
 
 
 @proves("bundle.error-without-chunks", "bundle.exactly-one", "embedding.down-is-an-error")
@@ -210,7 +210,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
     with raises_code("blank_query"):
         world.retrieve("harbour", selected_text=" \t ")
     assert set(lib.journal) == {"store.find_world"}
-    lib.library._components.store.find_world = lambda *_: None  # type: ignore[method-assign]
+    lib.library._components.store.worlds.find = lambda *_: None  # type: ignore[method-assign]
     with raises_code("world_not_found"):
         world.retrieve("harbour")
 
@@ -240,7 +240,7 @@ def keyword_world(folder: Path) -> World:
         world.ingest(lib.write(name, text), language="en", version="1.0")
     world.ingest(lib.write("hafen.txt", f"{HARBOUR} Der Leuchtturm."), language="de")
     high = Calibration(0.9, 0.9, 0.95, 0.9, 0.95, 0.9, 0.9, "a test")
-    lib.store.keep_calibration(lib.scope(world), high)
+    lib.store.records.keep_calibration(lib.scope(world), high)
     return world
 
 

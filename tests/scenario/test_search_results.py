@@ -143,7 +143,10 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(lib: LibraryFix
     assert passage.source_url == passage.path == "world/a.txt"
     assert passage.address == f"truespan://{world.id}/1"
     assert passage.text == HARBOUR
-    assert lib.store.canonical_text(lib.scope(world), 1)[passage.start : passage.end] == HARBOUR
+    assert (
+        lib.store.documents.canonical_text(lib.scope(world), 1)[passage.start : passage.end]
+        == HARBOUR
+    )
     assert passage.receipt.text_hash == lib.points(world)[passage.chunk_id].text_hash
     assert passage.receipt.revision == 1
     again = world.search("harbour light", floor=0.0).passages[0]
@@ -168,7 +171,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture
     read: list[str] = []
     returned: list[str] = []
     store, index = lib.library._components.store, lib.index
-    original_read, original_search = store.read_chunks, index.search
+    original_read, original_search = store.chunks.read, index.search
 
     def reading(scope: Scope, ids: Any, **parts: Any) -> Any:
         read.extend(ids)
@@ -179,7 +182,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture
         returned.extend(hit.chunk_id for hit in hits)
         return hits
 
-    store.read_chunks, index.search = reading, searching  # type: ignore[method-assign]
+    store.chunks.read, index.search = reading, searching  # type: ignore[method-assign]
     result = world.search("harbour 7", top_k=3, floor=0.0)
 
     assert len(result.passages) == 3
@@ -194,7 +197,7 @@ def test_k_is_clamped_to_the_chunks_that_are_embedded(lib: LibraryFixture) -> No
     assert world.search("harbour", top_k=2, floor=0.0).effective_k == 2
 
     assert world.search("harbour", top_k=99, floor=0.0).effective_k == 3
-    lib.store.mark_pending(lib.scope(world), [next(iter(lib.points(world)))])
+    lib.store.chunks.mark_pending(lib.scope(world), [next(iter(lib.points(world)))])
     clamped = world.search("harbour", top_k=99, floor=0.0)
 
     assert clamped.effective_k == 2
@@ -269,7 +272,7 @@ def test_uncounted_chunk_out_of_scope_takes_no_place(tmp_path: Path) -> None:
         "SELECT chunk_id, text_hash FROM states WHERE text_hash = ?", hash_text(GARDEN)
     )
     # The words of a chunk that must be embedded again do not count, but its text is intact.
-    lib.store.mark_pending(lib.scope(world), [garden])
+    lib.store.chunks.mark_pending(lib.scope(world), [garden])
     lies.append(Hit(garden, 0.99, text_hash))
 
     found = world.search("roses", documents=["a.txt"], top_k=1, floor=0.0, mode="hybrid")

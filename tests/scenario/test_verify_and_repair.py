@@ -124,7 +124,7 @@ def test_point_without_rows_is_erased_from_files(tmp_path: Path) -> None:
     lib, world = build(tmp_path)
     point = lib.index._of(lib.scope(world))[chunk_of(lib, 1)]
     lib.index.upsert(lib.scope(world), [replace(point, chunk_id=ChunkId("of a deleted document"))])
-    assert lib.store.erasures() == []
+    assert lib.store.erasures.all() == []
 
     result = world.search("harbour", floor=0.0, mode="vector")
     settle(lib)
@@ -132,7 +132,7 @@ def test_point_without_rows_is_erased_from_files(tmp_path: Path) -> None:
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
     assert "of a deleted document" not in lib.points(world)
     queued = {ErasureKind.INDEX, ErasureKind.STORE}
-    assert {erasure.kind for erasure in lib.store.erasures()} == queued
+    assert {erasure.kind for erasure in lib.store.erasures.all()} == queued
 
 
 @proves("repair.pending-resumes", "repair.text-unchanged")
@@ -323,7 +323,7 @@ def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str)
         lib.library.doctor(apply=True)
     else:
         lib.sql("DELETE FROM vectors")
-        lib.store.mark_pending(lib.scope(world), [chunk])
+        lib.store.chunks.mark_pending(lib.scope(world), [chunk])
     world.repair()
 
     result = world.search("harbour", floor=0.0)
@@ -441,7 +441,7 @@ def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     def busy(*_: object) -> None:
         raise StoreBusy
 
-    lib.store.record_failures = busy  # type: ignore[method-assign]
+    lib.store.chunks.record_failures = busy  # type: ignore[method-assign]
     result = world.search("harbour", floor=0.0)
 
     assert len(result.passages) == 2
@@ -463,4 +463,4 @@ def test_revision_with_the_root_of_a_merkle_tree_is_intact(tmp_path: Path) -> No
 
     assert lib.library.doctor()["world"].counts() == {}
     assert world.search("harbour", floor=0.0).funnel.verified == 3
-    assert lib.store.stored_text(scope, RevisionRef(1, 1)) is not None
+    assert lib.store.revisions.stored_text(scope, RevisionRef(1, 1)) is not None

@@ -43,8 +43,8 @@ def scope_of(world: World) -> Scope:
 
 def read_states(world: World) -> dict[TextHash, bytes]:
     store, scope = world.access.components.store, scope_of(world)
-    hashes = [chunk.text_hash for page in store.expected(scope) for chunk in page]
-    return {**store.read_word_states(scope, hashes)}
+    hashes = [chunk.text_hash for page in store.chunks.expected(scope) for chunk in page]
+    return {**store.word_states.read(scope, hashes)}
 
 
 @proves("search.word-states")
@@ -140,7 +140,7 @@ def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> Non
 
     assert lib.embedder.documents == [TIDE]
     known = hash_text(TIDE)
-    assert lib.store.read_word_states(newer, [known]) == {known: states_of(TIDE)}
+    assert lib.store.word_states.read(newer, [known]) == {known: states_of(TIDE)}
 
 
 @proves("search.word-states")
@@ -178,7 +178,7 @@ def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:
         scope = scope_of(world)
         rows = lib.sql("SELECT text_hash, text FROM tails")
         texts = {TextHash(text_hash): text for text_hash, text in rows}
-        states = lib.store.read_word_states(scope, [*texts])
+        states = lib.store.word_states.read(scope, [*texts])
         assert states
         assert all(rows == states_of(texts[known]) for known, rows in states.items())
         found.append(states)

@@ -98,7 +98,7 @@ def read_hidden(lib: LibraryFixture, world: World) -> None:
 def calibrate(lib: LibraryFixture, world: World) -> None:
     """Store thresholds that were measured on all documents."""
     measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "all documents")
-    lib.store.keep_calibration(lib.scope(world), measured)
+    lib.store.records.keep_calibration(lib.scope(world), measured)
 
 
 def stop_ingesting(lib: LibraryFixture, world: World) -> None:
@@ -143,7 +143,7 @@ def fill(folder: Path, before: Change | None = None) -> Twin:
     with equal_ids():
         lib = make_library(folder, preparation=Preparation(figures=ALL))
         world = lib.library.create_world("world")
-        lib.store.library_id()
+        lib.store.worlds.library_id()
     _share_key(lib)
     if before is not None:
         before(lib, world)

@@ -163,9 +163,9 @@ def two_in_one(lib: LibraryFixture, world: World, rng: random.Random) -> None:
 def set_aside_with_its_point(lib: LibraryFixture, world: World, rng: random.Random) -> None:
     two_in_one(lib, world, rng)
     scope = lib.scope(world)
-    for page in lib.store.text_flaws(scope):
+    for page in lib.store.scrub.text_flaws(scope):
         for flaw in page:
-            lib.store.rebuild_chunk(scope, flaw.chunk_id)
+            lib.store.chunks.rebuild(scope, flaw.chunk_id)
 
 
 def queued_repair(lib: LibraryFixture, world: World, rng: random.Random) -> None:
@@ -181,7 +181,7 @@ def retired(lib: LibraryFixture, world: World, rng: random.Random) -> None:
     """Leave a deletion half done: hidden from readers, with points and rows still there."""
     path = lib.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
     world.ingest(path)
-    lib.store.tombstone(lib.scope(world), world.documents.get("doomed.txt").number)
+    lib.store.documents.tombstone(lib.scope(world), world.documents.get("doomed.txt").number)
 
 
 def _scaled(vector: Vector, rng: random.Random) -> Vector:
@@ -324,7 +324,7 @@ IN_STORE = {
     "kept of another model": Damage(on_kept(vector_of_other_model), Finding.CHANGED_VECTOR),
     "foreign vectors": Damage(foreign_vectors, Finding.FOREIGN_VECTORS),
     "pending": Damage(
-        lambda lib, world, rng: lib.store.mark_pending(
+        lambda lib, world, rng: lib.store.chunks.mark_pending(
             lib.scope(world), [any_point(lib, world, rng)[1].chunk_id]
         ),
         Finding.PENDING,

@@ -442,7 +442,7 @@ class Trial:
     def _check_tail(self, sid: int, book: Stored) -> None:
         self.counts.tails += 1
         scope = self.lib.scope(self.world)
-        tail = self.lib.store.tail(scope, book.ref, sid) or []
+        tail = self.lib.store.readers.tail(scope, book.ref, sid) or []
         made = [*whole_chunks(self.lib, self.world, book.ref, sid), *map(as_cut, tail)]
         profile = chunking_in(self.defaults, self.chunking)
         wanted = cut_from_scratch(book, sid, profile, WordCounter(), self.limit)

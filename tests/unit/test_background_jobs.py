@@ -317,7 +317,7 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
 def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns: Any) -> Job:
     parts = lib.library._components
     machine = parts.processes.own().rpartition("/")[0]
-    job = parts.store.queue_job(
+    job = parts.store.jobs.queue(
         lib.scope(world),
         "ingest",
         IngestJobs(parts, lib.scope(world))
@@ -389,16 +389,16 @@ def test_of_two_that_looked_at_it_only_one_takes_a_job(lib: LibraryFixture) -> N
 def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job, store, scope = left_by(lib, world), lib.store, lib.scope(world)
-    assert store.interrupt_job(scope, job.id, job.process)
+    assert store.jobs.interrupt(scope, job.id, job.process)
 
     tries = [
-        store.requeue_job(scope, job.id, name, seen=JobState.INTERRUPTED, crashes=0)
+        store.jobs.requeue(scope, job.id, name, seen=JobState.INTERRUPTED, crashes=0)
         for name in ("one", "other")
     ]
 
     assert tries == [True, False]
     assert world.jobs.get(job.id).process == "one"
-    assert not store.interrupt_job(scope, job.id, "other")
+    assert not store.jobs.interrupt(scope, job.id, "other")
 
 
 def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: World) -> None:

@@ -40,11 +40,11 @@ def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(lib: Libra
 
     world.jobs.record_interruption(looked_at)
     own = SystemProcesses().own()
-    assert lib.store.continue_job(lib.scope(world), looked_at.id, own)
+    assert lib.store.jobs.resume(lib.scope(world), looked_at.id, own)
     world.jobs.record_interruption(looked_at)
 
     assert world.jobs.list()[0].state is JobState.RUNNING
-    assert not lib.store.continue_job(lib.scope(world), looked_at.id, own)
+    assert not lib.store.jobs.resume(lib.scope(world), looked_at.id, own)
 
 
 def test_no_name_of_a_file_makes_a_second_line_in_a_log(

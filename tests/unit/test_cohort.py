@@ -95,7 +95,7 @@ def test_cohort_vectors_without_room_serve_the_process(
     def refuse(*_: Any) -> None:
         raise StorageFull
 
-    monkeypatch.setattr(lib.store, "keep_cohort", refuse)
+    monkeypatch.setattr(lib.store.records, "keep_cohort", refuse)
     vectors = CohortVectors(Cohort("d1", lambda: TEXTS))
     query = lib.embedder.embed_query("the ship")
     for _ in range(2):

@@ -136,7 +136,7 @@ def test_thresholds_are_measured_where_requested(lib: LibraryFixture) -> None:
     assert low(recommended) == (0.25, ["thresholds_not_calibrated"])
     assert low(contract) == (0.25, [])
     for world in (contract, recommended):
-        lib.store.keep_calibration(lib.scope(world), MEASURED)
+        lib.store.records.keep_calibration(lib.scope(world), MEASURED)
     assert low(recommended) == (evidence_rules(MEASURED).threshold, [])
     assert low(contract) == (0.25, [])
     assert low(contract, AnswerRules(calibrated=True)) == (0.9, [])

@@ -199,8 +199,8 @@ def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None
 def test_a_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     own = lib.scope(world)
-    honest = lib.store.read_chunks
-    lib.store.read_chunks = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
+    honest = lib.store.chunks.read
+    lib.store.chunks.read = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
 
     failed = [check.name for check in tried(lib) if check.verdict is Verdict.PROBLEM]
 

@@ -65,12 +65,12 @@ def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: floa
 
 def test_a_database_with_broken_references_is_a_problem(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
-    assert {check.verdict for check in lib.store.soundness()} == {Verdict.OK}
+    assert {check.verdict for check in lib.store.scrub.soundness()} == {Verdict.OK}
 
     lib.sql("PRAGMA foreign_keys = OFF")
     lib.sql("DELETE FROM revisions")
 
-    found = {check.name: check.verdict for check in lib.store.soundness()}
+    found = {check.name: check.verdict for check in lib.store.scrub.soundness()}
     assert found["references"] is Verdict.PROBLEM
 
 
@@ -84,7 +84,7 @@ def test_database_with_broken_pages_is_a_problem(tmp_path: Path, lib: LibraryFix
     (tmp_path / "store.db").write_bytes(data)
 
     again = make_library(tmp_path)
-    found = {check.name: check.verdict for check in again.store.soundness()}
+    found = {check.name: check.verdict for check in again.store.scrub.soundness()}
     again.library.close()
 
     assert found["database"] is Verdict.PROBLEM

@@ -142,7 +142,7 @@ def test_document_added_during_a_check_is_no_damage(tmp_path: Path) -> None:
 def second_generation(lib: LibraryFixture, world: World) -> Scope:
     """Build another generation of the same model beside the first."""
     scope = lib.scope(world)
-    generation = lib.store.add_generation(scope, other_profile(revision="2"), None)
+    generation = lib.store.worlds.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
     from truespan.engine.ingestion import IngestJobs
     from truespan.ingest.indexing import Indexer
@@ -151,7 +151,7 @@ def second_generation(lib: LibraryFixture, world: World) -> Scope:
         IngestJobs(world.access.components, own).deps,
         embedder=WordEmbedder(profile=generation.profile),
     )
-    Indexer(deps, own).fill(lib.store.missing_chunks(own))
+    Indexer(deps, own).fill(lib.store.revisions.missing_chunks(own))
     return own
 
 
@@ -200,8 +200,8 @@ def test_sample_reveals_vectors_of_another_model(tmp_path: Path) -> None:
     scope = lib.scope(world)
     for text_hash, vector in kept_vectors(lib, world):
         other = vector_of_other_model(Vector(vector), random.Random(text_hash))
-        lib.store.keep_vectors(scope, {TextHash(text_hash): other})
-    lib.store.mark_all_pending(scope)
+        lib.store.documents.keep_vectors(scope, {TextHash(text_hash): other})
+    lib.store.chunks.mark_all_pending(scope)
     lib.index.reset(scope)
     world.repair()
     assert lib.library.doctor().healthy

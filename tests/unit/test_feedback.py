@@ -67,14 +67,14 @@ def without_feedback(world: World) -> World:
 
 @contextmanager
 def counting_vectors(lib: LibraryFixture) -> Iterator[list[TextHash]]:
-    read, original = list[TextHash](), lib.store.vectors
+    read, original = list[TextHash](), lib.store.chunks.vectors
 
     def note(scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
         read.extend(hashes)
         return original(scope, hashes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lib.store, "vectors", note)
+        patch.setattr(lib.store.chunks, "vectors", note)
         yield read
 
 
@@ -178,7 +178,7 @@ def test_reader_has_feedback_for_a_tail_that_cannot_be_stored(
     def fail(*_: object, **__: object) -> None:
         raise StoreBusy
 
-    monkeypatch.setattr(lib.store, "keep_vectors", fail)
+    monkeypatch.setattr(lib.store.documents, "keep_vectors", fail)
     notes = reader.retrieve(LONG, book="book.txt").metadata.sources
     assert len(notes) > 2
     assert all(note.fused and note.fused.feedback for note in notes)

@@ -156,7 +156,7 @@ def test_leftovers_of_a_killed_cancellation_are_removed(lib: LibraryFixture, wor
     lib.embedder.before = refuse
     job = settled(lib, world, upload(world, STORY))
     # The job was written down as cancelled, and that was all.
-    lib.store.cancel_job(lib.scope(world), job.id)
+    lib.store.jobs.cancel(lib.scope(world), job.id)
     if world.jobs.get(job.id).state is not JobState.CANCELLED:
         lib.sql("UPDATE jobs SET state = 'cancelled'")
     assert files(lib)

@@ -178,7 +178,7 @@ def test_damaged_figure_row_gives_no_image_ahead(lib: LibraryFixture) -> None:
 
 def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> None:
     store, path = lib.library._components.store, lib.folder / "files" / "report.docx"
-    original = store.activate
+    original = store.documents.activate
     staged = docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF})
 
     def stage_another() -> None:
@@ -187,13 +187,13 @@ def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> N
         The run of this process still has the document, so the other one takes it as it does when
         that process is dead.
         """
-        store.claim_documents = lambda *_, **__: True
+        store.jobs.claim_documents = lambda *_, **__: True
         path.write_bytes(staged)
         lib.embedder.before = fail
         with suppress(ProviderUnavailable):
             lib.library.world("world").ingest(path)
         lib.embedder.before = None
-        del store.claim_documents
+        del store.jobs.claim_documents
 
     def fail(*_: object) -> None:
         raise ProviderUnavailable("The provider did not answer.")
@@ -205,7 +205,7 @@ def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> N
         staging()
         return activated
 
-    store.activate = activate
+    store.documents.activate = activate
     world = filled(lib)
 
     assert world.documents.list()[0].staged == 2

@@ -115,7 +115,7 @@ def test_two_runs_on_one_document_leave_one_result(tmp_path: Path) -> None:
     world = lib.world(a__txt="The first harbour.")
     other = there.library.world("world")
     # It takes the document as if the process that has it were dead.
-    there.library._components.store.claim_documents = lambda *_, **__: True
+    there.library._components.store.jobs.claim_documents = lambda *_, **__: True
     path = lib.write("world/a.txt", story(40, "second"))
 
     def overtake() -> None:

@@ -113,7 +113,7 @@ def test_however_often_something_is_found_one_repair_waits(works: Works) -> None
     assert world.repair(background=True).id == job.id
     # A job that has begun may have passed the damage, so the next finding gets a new job.
     scope = scope_of(world)
-    assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
+    assert world.access.components.store.jobs.start(scope, job.id, "elsewhere/1:1")
     assert world.repair(background=True).id != job.id
 
 

@@ -56,7 +56,7 @@ def test_what_is_counted_with_chunks_is_what_is_counted_later(lib: LibraryFixtur
     at_once = rows()
     lib.sql("DELETE FROM words")
     lib.sql("DELETE FROM word_counts")
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
     count_words(lib.store, lib.scope(world), world.access.record())
 
     assert rows() == at_once
@@ -147,11 +147,13 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture
     world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     lib.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
     scope = lib.scope(world)
-    lib.store.forget_words(scope, [RevisionRef(1, 1)])
+    lib.store.catalogs.forget_words(scope, [RevisionRef(1, 1)])
     assert score(lib, world, "otter weasel") == 0.0
     assert "weasel" not in terms(lib)
 
-    assert lib.store.rebuild_chunk(scope, lib.store.chunk_ids(scope, RevisionRef(1, 1))[0])
+    assert lib.store.chunks.rebuild(
+        scope, lib.store.documents.chunk_ids(scope, RevisionRef(1, 1))[0]
+    )
 
     assert score(lib, world, "otter") > 0
 
@@ -162,7 +164,7 @@ def test_chunks_that_are_not_embedded_take_no_part(lib: LibraryFixture) -> None:
     scope = lib.scope(world)
     chunk = world.search("slept", floor=0.0).passages[0].chunk_id
 
-    lib.store.mark_pending(scope, [chunk])
+    lib.store.chunks.mark_pending(scope, [chunk])
 
     assert score(lib, world, "otter", 2) == 0.0
     assert score(lib, world, "otter") > before
@@ -202,8 +204,8 @@ def scores(lib: LibraryFixture, world: World) -> list[object]:
     record, scope = world.access.record(), lib.scope(world)
     for number in (1, 2, 3):
         ref = RevisionRef(number, world.documents.get(number).active or 0)
-        words = lib.store.revision_words(scope, record, ref)
-        found.append(lib.store.revision_postings(scope, ref, words.key, ["the", "otter"]))
+        words = lib.store.catalogs.revision_words(scope, record, ref)
+        found.append(lib.store.catalogs.revision_postings(scope, ref, words.key, ["the", "otter"]))
     return found
 
 
@@ -213,7 +215,7 @@ def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
 
     lib.sql("DELETE FROM words")
     lib.sql("DELETE FROM word_counts")
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
 
     assert scores(lib, world) == shared
     assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 3)]
@@ -236,7 +238,7 @@ def test_other_processes_notice_that_shared_words_are_gone(lib: LibraryFixture) 
     sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
 
     one = count_revision(lib.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
-    lib.store.keep_words(scope, [one])
+    lib.store.catalogs.keep_words(scope, [one])
 
     assert counted(lib) == 1
     # What they have cached is that of an earlier state of the world.
@@ -248,7 +250,7 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
     lib = make_library(tmp_path)
     world = shared_world(lib)
     sound, scope = scores(lib, world), lib.scope(world)
-    assert lib.store.word_flaws(scope) == []
+    assert lib.store.catalogs.word_flaws(scope) == []
     changes = {
         "postings": "UPDATE words SET postings = substr(postings, 2) WHERE term = 'the'",
         "revisions": "UPDATE words SET revisions = substr(revisions, 2) WHERE term = 'the'",
@@ -258,12 +260,12 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
     }
     for name, change in changes.items():
         lib.sql(change)
-        flaws = [ref.document for ref, _ in lib.store.word_flaws(scope)]
+        flaws = [ref.document for ref, _ in lib.store.catalogs.word_flaws(scope)]
         assert flaws == [1, 2, 3], name
-        lib.store._clear_words()
-        lib.store.forget_words(scope, [RevisionRef(2, 1)])
+        lib.store.catalogs._clear_words()
+        lib.store.catalogs.forget_words(scope, [RevisionRef(2, 1)])
         assert scores(lib, world) == sound, name
-        assert lib.store.word_flaws(scope) == [], name
+        assert lib.store.catalogs.word_flaws(scope) == [], name
         # Staged together again, they share rows again.
         world = shared_world(lib := make_library(tmp_path / name))
         scope = lib.scope(world)
@@ -274,7 +276,7 @@ def test_stale_members_of_a_shared_row_are_ignored(lib: LibraryFixture) -> None:
     sound = scores(lib, world)
 
     lib.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
 
     assert scores(lib, world) == sound
     assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 2)]

@@ -255,7 +255,7 @@ def died_under(works: Works, world: World, job: Job) -> None:
     """Leave a job as a worker on another machine leaves it that is killed while it runs."""
     scope = world.access.scope()
     assert scope is not None
-    assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
+    assert world.access.components.store.jobs.start(scope, job.id, "elsewhere/1:1")
     with works.admin() as admin:
         admin.execute(
             "UPDATE truespan_queue.procrastinate_jobs SET status = 'doing', worker_id = NULL"
@@ -457,10 +457,10 @@ def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> 
     lock, together = threading.Lock(), threading.Barrier(len(stores))
 
     def ask(store: Any) -> None:
-        store.reserve("google", 1000)
+        store.limits.reserve("google", 1000)
         for _ in range(10):
             together.wait(WAIT)
-            seconds = store.reserve("openai", 7)
+            seconds = store.limits.reserve("openai", 7)
             with lock:
                 waits.append(seconds)
 

@@ -358,7 +358,9 @@ def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixtur
     first = world.evaluation.calibrate(many())
     assert first.evidence == EvidenceReport()
     assert first.proposed is not None
-    lib.store.keep_calibration(lib.scope(world), replace(first.proposed, calibrated_floor=0.1))
+    lib.store.records.keep_calibration(
+        lib.scope(world), replace(first.proposed, calibrated_floor=0.1)
+    )
 
     found = world.evaluation.calibrate(asked).evidence
     assert world.usage() == []
@@ -384,7 +386,7 @@ def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixtur
 def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture) -> None:
     world, other = library_of_topics(lib), lib.world("other", keys__txt=KEYS)
     scope = lib.scope(world)
-    lib.store.keep_calibration(scope, MEASURED)
+    lib.store.records.keep_calibration(scope, MEASURED)
 
     assert isinstance(calibration_of(lib.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
@@ -394,6 +396,6 @@ def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture
 
 
 def test_a_kept_calibration_survives_a_restart(tmp_path: Path, lib: LibraryFixture) -> None:
-    lib.store.keep_calibration(lib.scope(filled(lib)), MEASURED)
+    lib.store.records.keep_calibration(lib.scope(filled(lib)), MEASURED)
     lib.library.close()
     assert make_library(tmp_path).library.world("world").evaluation.calibration() == MEASURED

@@ -57,7 +57,7 @@ class WorldAccess(Struct, frozen=True, dict=True):
         """Return the scope of all documents of a world's state; None while it has none."""
         if record.generation is None:
             return None
-        return self.components.store.scope_of(self.authority, record, record.generation)
+        return self.components.store.catalogs.scope_of(self.authority, record, record.generation)
 
     def readable_scope(self) -> Scope | None:
         """Return the scope of the whole world; raises NotAllowed if the authority is a reader's."""
@@ -92,7 +92,7 @@ class WorldAccess(Struct, frozen=True, dict=True):
             raise NotFound("world", self.world)
         if record.generation is None:
             profile = self.components.learn_profile()
-            record = store.begin_generation(self.authority, record.id, profile)
+            record = store.worlds.begin_generation(self.authority, record.id, profile)
         generation = record.generation
         if generation is None:
             raise NotFound("world", self.world)
@@ -103,7 +103,7 @@ class WorldAccess(Struct, frozen=True, dict=True):
         """Return the scope of the world; for an empty world, of its future first generation."""
         record = self.record()
         generation = record.generation or Generation(1, self.components.learn_profile())
-        return self.components.store.scope_of(self.authority, record, generation)
+        return self.components.store.catalogs.scope_of(self.authority, record, generation)
 
     def maintenance_scope(self) -> Scope:
         """Return the scope for maintenance, which needs the right to read and write everything."""

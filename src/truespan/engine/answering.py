@@ -248,7 +248,7 @@ class Answerer(Struct, frozen=True):
         if scope is None or revision is None:
             return SentenceRange(chunk.first_sid, chunk.last_sid)
         ref = RevisionRef(chunk.document, revision)
-        sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
+        sentences = self.components.store.readers.sentences(scope, ref, chunk.first_sid, last)
         inside = [item for item in sentences if item.start < end and item.end > start]
         if not inside:
             # The revision is gone by now, so that only the chunk's own sentences are known.
@@ -283,7 +283,7 @@ class Answerer(Struct, frozen=True):
                 decision_explain=decide(logged).to_json(),
             )
             try:
-                key = components.store.record_usage(
+                key = components.store.records.record_usage(
                     self.authority,
                     world.id,
                     usage,

@@ -52,11 +52,11 @@ def keep_calibrated(
     """
     if scope.profile.calibration is not None:
         return False
-    world = store.find_world(scope.authority, scope.world, scope.generation.number)
+    world = store.worlds.find(scope.authority, scope.world, scope.generation.number)
     if world is None or world.defaults.values.plain:
         return False
     try:
-        kept = store.kept_calibration(scope)
+        kept = store.records.kept_calibration(scope)
     except errors.StoreDamaged:
         # Nothing is written over it: the error of a request says what to do.
         return False
@@ -65,7 +65,7 @@ def keep_calibrated(
     calibrated = kept is not None
     if not schedule.is_due(scope, added, calibrated=calibrated):
         return False
-    revisions = store.embedded_revisions(scope)
+    revisions = store.chunks.embedded_revisions(scope)
     chunks = sum(count for _, count in revisions)
     if kept is not None and chunks < GROWTH * kept.chunks:
         schedule.postpone(scope, GROWTH * kept.chunks - chunks, calibrated=True)
@@ -75,7 +75,7 @@ def keep_calibrated(
     if found is None:
         schedule.postpone(scope, (GROWTH - 1) * chunks, calibrated=calibrated)
         return False
-    store.keep_calibration(scope, found)
+    store.records.keep_calibration(scope, found)
     return True
 
 
@@ -100,9 +100,9 @@ def _measure_pairs(
         return chunk_id(world, generation, ref.document, ref.revision, index)
 
     pairs = [(id_of(ref, index), id_of(ref, index + 1)) for ref, index in places]
-    records = store.read_chunks(scope, [*dict.fromkeys(key for pair in pairs for key in pair)])
+    records = store.chunks.read(scope, [*dict.fromkeys(key for pair in pairs for key in pair)])
     hashes = {key: record.recorded_hash for key, record in records.items() if record.is_intact()}
-    vectors = store.vectors(scope, [*set(hashes.values())])
+    vectors = store.chunks.vectors(scope, [*set(hashes.values())])
     known = {key: vectors[own] for key, own in hashes.items() if own in vectors}
     neighbours = [
         cosine(known[first], known[second])

@@ -230,7 +230,7 @@ class Components(Struct, frozen=True):
         """Return whether states of words are stored in the world of a scope."""
         if not self.word_states:
             return False
-        world = self.store.find_world(scope.authority, scope.world)
+        world = self.store.worlds.find(scope.authority, scope.world)
         return world is not None and not world.defaults.values.plain
 
     def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:

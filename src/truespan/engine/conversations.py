@@ -270,7 +270,7 @@ class Conversation:
         revision = scope.revision if scope and seen.read_to else None
         rules, record = components.conversations, seen.record
         try:
-            components.store.add_turn(
+            components.store.conversations.add_turn(
                 self._access.authority,
                 retrieved.world.id,
                 record,
@@ -311,10 +311,10 @@ class Conversation:
         store, world = access.components.store, access.record().id
 
         def read() -> _Found:
-            record = store.conversation(access.authority, world, self.id, reader=self._reader)
+            record = store.conversations.find(access.authority, world, self.id, reader=self._reader)
             self._new = False
             read_to = self._find_book(str(record.document)) if self._reader is not None else None
-            turns = store.turns(
+            turns = store.conversations.turns(
                 world,
                 record,
                 read_to,
@@ -399,7 +399,7 @@ def list_conversations(
     found = [
         info
         for place in places
-        for info in components.store.conversations(
+        for info in components.store.conversations.all(
             access.authority,
             world,
             reader=reader,

@@ -147,11 +147,11 @@ class Doctor(Struct, frozen=True):
     def _find_worlds(self, names: Sequence[str] | None) -> dict[str, World]:
         store = self.components.store
         if names is None:
-            found = {record.name: record for record in store.worlds(self.authority)}
+            found = {record.name: record for record in store.worlds.all(self.authority)}
         else:
             found = {}
             for name in names:
-                if (record := store.find_world(self.authority, name)) is None:
+                if (record := store.worlds.find(self.authority, name)) is None:
                     raise errors.NotFound("world", name)
                 found[name] = record
         for record in found.values():
@@ -169,11 +169,11 @@ class Doctor(Struct, frozen=True):
         scope, store = Scope(self.authority, record.id, record.generation), self.components.store
         generations = [
             kept.generation
-            for kept in store.kept_generations(scope)
+            for kept in store.worlds.kept_generations(scope)
             if kept.named or not only_named
         ]
         if not only_named:
-            generations += store.retired_generations(scope)
+            generations += store.worlds.retired_generations(scope)
         return [replace(scope, generation=generation) for generation in generations]
 
     def _all_scopes(self) -> list[Scope]:
@@ -220,7 +220,7 @@ class Doctor(Struct, frozen=True):
         for profile in sorted(lost & by_profile.keys()):
             if self._is_broken(profile, scopes):
                 scope = by_profile[profile]
-                self.components.store.mark_all_pending(scope)
+                self.components.store.chunks.mark_all_pending(scope)
                 self.components.index.reset(scope)
                 result.count(Action.REBUILD)
                 for record in records.values():
@@ -252,7 +252,7 @@ class Doctor(Struct, frozen=True):
             except errors.StoreDamaged:
                 return False
             store = self.components.store
-            return recut is not None and store.rewrite_chunks(scope, ref, recut.chunks)
+            return recut is not None and store.scrub.rewrite_chunks(scope, ref, recut.chunks)
 
         applier = Applier(self.components.store, self.components.index, result, rebuild_chunks)
         applier.world(Scope(self.authority, record.id, record.generation), plan)
@@ -275,7 +275,7 @@ class Doctor(Struct, frozen=True):
                 self._write_pending(scope, result)
         if record.generation is not None and only is None:
             scope = Scope(self.authority, record.id, record.generation)
-            retired = len(components.store.retired(scope))
+            retired = len(components.store.documents.retired(scope))
             clear_retired(IngestJobs(components, scope).deps, scope)
             result.count(Action.CLEAR, retired)
 
@@ -283,7 +283,7 @@ class Doctor(Struct, frozen=True):
         """Write the pending points of a generation; only those without a vector need its model."""
         deps = replace(IngestJobs(self.components, scope).deps, embedder=self._embedder(scope))
         indexer = Indexer(deps, scope)
-        refs = self.components.store.unfinished(scope)
+        refs = self.components.store.chunks.unfinished(scope)
         for place, ref in enumerate(refs):
 
             def report(_count: int, ref: RevisionRef, place: int = place) -> None:
@@ -350,7 +350,7 @@ def check_generation(components: Components, scope: Scope) -> list[Notice]:
     `StorageFull` or `IndexUnavailable`: the check could not be made."""
     counts = Examiner(components.store, components.index).generation(scope).counts()
     number = scope.generation.number
-    wrong = sum(flaw.generation == number for flaw in components.store.tally_flaws(scope))
+    wrong = sum(flaw.generation == number for flaw in components.store.scrub.tally_flaws(scope))
     if wrong:
         counts[Finding.WRONG_TALLY] = wrong
     # The boundaries of an index that cannot be read cannot be tried.
@@ -376,7 +376,7 @@ def repair_world(
     )
     if scope is None:
         return report
-    for kept in components.store.kept_generations(scope):
+    for kept in components.store.worlds.kept_generations(scope):
         generation = replace(scope, generation=kept.generation)
         prepare_index(components.store, components.index, generation)
         repaired = apply_observed_repairs(components.store, components.index, generation, trace)
@@ -407,7 +407,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
         open_jobs = [
             (scope, job.id)
             for scope in {scope.world: scope for scope in scopes}.values()
-            for job in store.jobs(scope)
+            for job in store.jobs.all(scope)
             if job.background and not job.state.is_over
         ]
         status = components.queue.status()
@@ -415,7 +415,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
             return
         missing = [entry for entry in open_jobs if entry[1] not in status.ordered]
         # Jobs that ended between the two reads are not missing.
-        records = [store.job(scope, job) for scope, job in missing]
+        records = [store.jobs.find(scope, job) for scope, job in missing]
         lost = sum(record is not None and not record.state.is_over for record in records)
     except errors.TruespanError as error:
         yield Check("job queue", Verdict.PROBLEM, error.message, error.advice)

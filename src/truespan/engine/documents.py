@@ -88,7 +88,9 @@ class Documents(WorldPart, frozen=True):
     def list(self) -> list[Document]:
         """Return the documents of the world, by number."""
         scope = self._access.readable_scope()
-        return self._name(scope, self._access.components.store.documents(scope)) if scope else []
+        return (
+            self._name(scope, self._access.components.store.documents.all(scope)) if scope else []
+        )
 
     @list_arguments
     def find(
@@ -124,9 +126,9 @@ class Documents(WorldPart, frozen=True):
             return query.page(())
 
         def read() -> DocumentPage:
-            documents = self._name(scope, store.documents(scope))
+            documents = self._name(scope, store.documents.all(scope))
             if filters:
-                catalog = store.document_catalog(scope, self._access.record())
+                catalog = store.catalogs.documents(scope, self._access.record())
                 return query.page(documents, catalog)
             return query.page(documents)
 
@@ -156,7 +158,7 @@ class Documents(WorldPart, frozen=True):
             return Facets(0, 0, ())
 
         def count() -> Facets:
-            catalog = store.document_catalog(scope, self._access.record())
+            catalog = store.catalogs.documents(scope, self._access.record())
             return count_facets(catalog, chosen, keys, limit)
 
         return self._access.with_stable_snapshot(count)
@@ -200,7 +202,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
         """
         scope, document = self._find(reference)
-        return self._access.components.store.canonical_text(scope, document.number)
+        return self._access.components.store.documents.canonical_text(scope, document.number)
 
     def sentences(
         self, reference: str | int, *, offset: int = 0, limit: int = PAGE_SENTENCES
@@ -241,7 +243,7 @@ class Documents(WorldPart, frozen=True):
             scope, revision = self._find_active(reference)
             profile = scope.generation.chunking
             chunking = profile.name if profile else revision.chunking
-            total, chunks = store.list_chunks(
+            total, chunks = store.chunks.page(
                 scope, revision.ref, first=offset, count=LAST_FIRST if limit is None else limit
             )
             if self._has_contract_fields():
@@ -286,7 +288,7 @@ class Documents(WorldPart, frozen=True):
 
         def read() -> StoredImage | None:
             scope = self._access.readable_scope()
-            revision = store.in_force(scope, wanted.doc_id) if scope and wanted else None
+            revision = store.readers.in_force(scope, wanted.doc_id) if scope and wanted else None
             if scope is None or wanted is None or revision is None:
                 return None
             pages = active_pages(store, scope, revision)
@@ -323,7 +325,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
         """
         scope, document = self._find(reference)
-        return self._access.components.store.outline(scope, document.number)
+        return self._access.components.store.documents.outline(scope, document.number)
 
     def chunk(self, chunk_id: str) -> ChunkRecord:
         """Return the record of one chunk.
@@ -332,7 +334,7 @@ class Documents(WorldPart, frozen=True):
             chunk_id: Id of the chunk.
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
-        found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
+        found = self._access.components.store.chunks.read(scope, [key]) if scope else {}
         record = found.get(key)
         if scope is None or record is None or not admits(scope.documents, record.document.number):
             raise errors.NotFound("chunk", chunk_id)
@@ -350,7 +352,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
         """
         scope, document = self._find(reference)
-        found = self._access.components.store.derived(scope, document.number)
+        found = self._access.components.store.revisions.derived(scope, document.number)
         return json.loads(found) if found else {}
 
     def audit(self, reference: str | int) -> builtins.list[AuditEntry]:
@@ -360,7 +362,7 @@ class Documents(WorldPart, frozen=True):
             reference: The document, by number, id, URL or path; the end of the path is enough.
         """
         scope, document = self._find(reference)
-        return self._access.components.store.audit(scope, document.number)
+        return self._access.components.store.revisions.audit(scope, document.number)
 
     @list_arguments
     def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document:
@@ -384,7 +386,7 @@ class Documents(WorldPart, frozen=True):
             )
         declared = document.declared.relabel(**changes)
         store = self._access.components.store
-        store.relabel(
+        store.documents.relabel(
             scope,
             document.number,
             tags=declared.tags or (),
@@ -399,8 +401,10 @@ class Documents(WorldPart, frozen=True):
         if document.active is not None:
             # Derived metadata contains the labels.
             ref = RevisionRef(document.number, document.active)
-            source = store.derivable(scope, ref)
-            store.keep_derived(scope, [Derived(ref, derive_metadata(source))] if source else [])
+            source = store.revisions.derivable(scope, ref)
+            store.revisions.keep_derived(
+                scope, [Derived(ref, derive_metadata(source))] if source else []
+            )
         return self.get(document.number)
 
     def audit_access(self, labels: Sequence[str]) -> builtins.list[DocumentAccess]:
@@ -421,7 +425,7 @@ class Documents(WorldPart, frozen=True):
                 audience=document.audience,
                 by=by,
             )
-            for document in store.documents(scope)
+            for document in store.documents.all(scope)
             if document.active is not None
             and (by := tuple(label for label in document.audience if label in own))
         ]
@@ -571,12 +575,12 @@ class Documents(WorldPart, frozen=True):
             raise errors.NotFound("document", name)
         found = []
         if _NUMBER.fullmatch(name):
-            found = store.documents(scope.narrow(documents=[int(name)]))
+            found = store.documents.all(scope.narrow(documents=[int(name)]))
         if len(found) != 1 and name.isprintable():
             # PostgreSQL refuses to search for some characters; such ids are compared below.
-            found = store.documents(scope, named=[name])
+            found = store.documents.all(scope, named=[name])
         if len(found) != 1:
-            documents = store.documents(scope)
+            documents = store.documents.all(scope)
             document = document_references(documents).find_one(name)
             if document is None and by_title:
                 document = find_by_title(
@@ -590,7 +594,7 @@ class Documents(WorldPart, frozen=True):
     def _find_active(self, reference: str | int) -> tuple[Scope, ActiveRevision]:
         """Return the active revision of a document; raises NotFound if it has none."""
         scope, document = self._find(reference)
-        revision = self._access.components.store.in_force(scope, document.number)
+        revision = self._access.components.store.readers.in_force(scope, document.number)
         if revision is None:
             raise errors.NotFound("document", str(reference))
         return scope, revision

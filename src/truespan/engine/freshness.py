@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def list_states(components: Components, scope: Scope, seconds: float) -> list[DocumentFreshness]:
     """Return the state of the source of every complete document in scope, by number."""
-    documents = [each for each in components.store.documents(scope) if each.active is not None]
+    documents = [each for each in components.store.documents.all(scope) if each.active is not None]
     states = check_documents(components, scope, documents, seconds)
     return [
         DocumentFreshness(each.number, each.doc_id, each.shown_path, states[each.number])
@@ -89,7 +89,7 @@ def check_documents(
             states[number] = unknown(UnknownReason.NO_SOURCE)
         else:
             states[number] = unknown(UnknownReason.TIMEOUT)
-            known = components.store.validators(scope, number) if is_page(path) else None
+            known = components.store.revisions.validators(scope, number) if is_page(path) else None
             indexed = _Indexed(number, path, document.source_hash, known)
             groups.setdefault(_container(path), []).append(indexed)
     checks = [partial(_check_group, components, group) for group in groups.values()]

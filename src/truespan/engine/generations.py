@@ -63,7 +63,7 @@ class Generations(WorldPart, frozen=True):
     def list(self) -> list[GenerationRecord]:
         """Return every generation of the world, by number; none while it is empty."""
         scope = self._access.generations_scope()
-        return self._access.components.store.generations(scope) if scope else []
+        return self._access.components.store.worlds.generations(scope) if scope else []
 
     def get(self, number: int) -> GenerationRecord:
         """Return one generation.
@@ -131,7 +131,7 @@ class Generations(WorldPart, frozen=True):
         components.queue.require_room()
         scope = self._scope_for(model, chunking)
         request = json.dumps({"generation": scope.generation.number})
-        job = components.store.queue_job(scope, REINDEX, request, components.job_owner)
+        job = components.store.jobs.queue(scope, REINDEX, request, components.job_owner)
         components.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
         return job
 
@@ -148,7 +148,7 @@ class Generations(WorldPart, frozen=True):
         components = self._access.components
         earlier = Jobs(components, self._current()).require_resumable(job)
         scope = self._scope_of(read_request(earlier, _generation_of))
-        if not components.store.continue_job(scope, job, components.processes.own()):
+        if not components.store.jobs.resume(scope, job, components.processes.own()):
             raise errors.Conflict(code="job_not_resumable", job=job, state=JobState.RUNNING)
         return self._run(job, scope, on_progress)
 
@@ -210,7 +210,7 @@ class Generations(WorldPart, frozen=True):
                 )
             verdict = self._ask_gates(candidate)
             previous = self._number_of(domain)
-            if components.store.move_alias(scope, domain):
+            if components.store.worlds.move_alias(scope, domain):
                 return Promotion(candidate.generation, previous, domain, verdict)
             # Documents arrived during the checks, and some are not in this generation yet.
             build_generation(self._deps(scope), scope)
@@ -258,7 +258,7 @@ class Generations(WorldPart, frozen=True):
             Conflict: Documents arrived that the earlier generation does not have.
         """
         components = self._access.components
-        earlier = components.store.previous_generation(self._current(), domain)
+        earlier = components.store.worlds.previous_generation(self._current(), domain)
         current = self._number_of(domain)
         if domain is not None and current is None:
             raise errors.NotFound("domain", domain)
@@ -266,7 +266,7 @@ class Generations(WorldPart, frozen=True):
             raise errors.PromotionRefused("There is no earlier generation to go back to.")
         scope = self._scope_of(earlier)
         components.require_model(scope.profile)
-        if not components.store.move_alias(scope, domain):
+        if not components.store.worlds.move_alias(scope, domain):
             self._require_complete(scope)
             raise errors.StoreBusy
         return Promotion(earlier, current, domain)
@@ -277,7 +277,7 @@ class Generations(WorldPart, frozen=True):
         Args:
             domain: Key of the domain.
         """
-        self._access.components.store.remove_domain(self._current(), domain)
+        self._access.components.store.worlds.remove_domain(self._current(), domain)
 
     def remove(self, generation: int) -> None:
         """Delete a generation that no alias names: its points, chunks and vectors.
@@ -288,7 +288,7 @@ class Generations(WorldPart, frozen=True):
         Raises:
             Conflict: The world or a domain names the generation.
         """
-        self._access.components.store.retire_generation(self._scope_of(generation))
+        self._access.components.store.worlds.retire_generation(self._scope_of(generation))
         self._delete_retired()
 
     def _current(self) -> Scope:
@@ -301,7 +301,7 @@ class Generations(WorldPart, frozen=True):
         components = self._access.components
         request = json.dumps({"generation": scope.generation.number})
         own = components.processes.own()
-        job = components.store.begin_job(scope, REINDEX, request, own)
+        job = components.store.jobs.begin(scope, REINDEX, request, own)
         return self._run(job.id, scope, on_progress)
 
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
@@ -318,12 +318,12 @@ class Generations(WorldPart, frozen=True):
         """Delete points before rows: if this is interrupted, the rows show what is left."""
         store, index = self._access.components.store, self._access.components.index
         current = self._current()
-        for generation in store.retired_generations(current):
+        for generation in store.worlds.retired_generations(current):
             scope = replace(current, generation=generation)
             prepare_index(store, index, scope)
             index.drop(scope)
             index.flush(scope)
-            store.remove_generation(scope)
+            store.worlds.remove_generation(scope)
 
     def _scope_for(self, model: str | None, chunking: str | None) -> Scope:
         """Return the scope of a generation with a model and a chunking by their names."""
@@ -346,7 +346,7 @@ class Generations(WorldPart, frozen=True):
             same = (generation.profile.id, generation.chunking) == (profile.id, chunking)
             if same and not is_named and not record.complete:
                 return replace(current, generation=generation)
-        made = self._access.components.store.add_generation(current, profile, chunking)
+        made = self._access.components.store.worlds.add_generation(current, profile, chunking)
         return replace(current, generation=made)
 
     def _deps(self, scope: Scope) -> IngestDeps:
@@ -356,7 +356,7 @@ class Generations(WorldPart, frozen=True):
     def _scope_of(self, number: int) -> Scope:
         check_whole("generation", number, 0, MAX_GENERATION)
         current = self._current()
-        for kept in self._access.components.store.kept_generations(current):
+        for kept in self._access.components.store.worlds.kept_generations(current):
             if kept.generation.number == number:
                 return replace(current, generation=kept.generation)
         raise errors.NotFound("generation", number)

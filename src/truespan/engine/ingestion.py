@@ -72,7 +72,7 @@ class IngestJobs:
     def _other_generations(self, scope: Scope) -> list[OtherGeneration]:
         """Return the other generations that documents enter; raises ProfileMismatch."""
         others: list[OtherGeneration] = []
-        for record in self._components.store.kept_generations(scope):
+        for record in self._components.store.worlds.kept_generations(scope):
             profile = record.generation.profile
             if record.generation.number == scope.generation.number:
                 continue
@@ -158,7 +158,7 @@ class IngestJobs:
         self._other_generations(self.scope)
         found = requests.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
-        job = store.begin_job(self.scope, INGEST, request.to_json(), own)
+        job = store.jobs.begin(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)
 
     @contextmanager
@@ -180,7 +180,7 @@ class IngestJobs:
         request = read_request(stored, IngestRequest.from_json)
         found = requests.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
-        if not self._components.store.continue_job(self.scope, job, own):
+        if not self._components.store.jobs.resume(self.scope, job, own):
             raise errors.Conflict(code="job_not_resumable", job=job, state=JobState.RUNNING)
         return self._run(stored, request, found, on_progress, on_prune)
 
@@ -189,7 +189,7 @@ class IngestJobs:
         self._other_generations(self.scope)
         requests.find_sources(self.deps, self.scope, request, open_files=False)
         self._components.queue.require_room()
-        return self._components.store.queue_job(
+        return self._components.store.jobs.queue(
             self.scope, INGEST, request.to_json(), self._components.job_owner
         )
 
@@ -208,7 +208,7 @@ class IngestJobs:
     def _claim(self, job: Job, sources: Sequence[Source], log: JobLog) -> bool:
         """Claim documents for a job; if another job has one of them, queue this job again."""
         own, ids = self._components.processes.own(), [source.doc_id for source in sources]
-        if self._components.store.claim_documents(self.scope, job.id, own, ids):
+        if self._components.store.jobs.claim_documents(self.scope, job.id, own, ids):
             return True
         log.end(JobState.QUEUED)
         log.leave_open()
@@ -257,7 +257,7 @@ class IngestJobs:
         self, doc_ids: Iterable[str], report: IngestReport | None = None
     ) -> None:
         """Count words and calibrate in each generation after these documents were ingested."""
-        lost = self._components.store.take_lost_words(self.scope.world)
+        lost = self._components.store.catalogs.take_lost_words(self.scope.world)
         named = None if lost else frozenset(doc_ids)
         for scope in (self.scope, *(each.scope for each in self._other_generations(self.scope))):
             self.count_and_calibrate(scope, named=named, report=report)
@@ -291,7 +291,7 @@ def claimer(components: Components, scope: Scope, job: Job) -> Callable[[Sequenc
     """Return the function that reserves documents for a job of this process."""
     processes = components.processes
     return partial(
-        components.store.claim_documents,
+        components.store.jobs.claim_documents,
         scope,
         job.id,
         processes.own(),

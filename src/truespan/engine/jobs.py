@@ -57,7 +57,7 @@ class Jobs(Struct, frozen=True):
         """Return all jobs that are still recorded, the latest first."""
         if self.scope is None:
             return []
-        return [self._with_real_state(job) for job in self.components.store.jobs(self.scope)]
+        return [self._with_real_state(job) for job in self.components.store.jobs.all(self.scope)]
 
     def get(self, job: str) -> Job:
         """Return one job.
@@ -65,7 +65,7 @@ class Jobs(Struct, frozen=True):
         Args:
             job: Id of the job.
         """
-        found = self.components.store.job(self.scope, job) if self.scope else None
+        found = self.components.store.jobs.find(self.scope, job) if self.scope else None
         if found is None:
             raise errors.NotFound("job", job)
         return self._with_real_state(found)
@@ -81,7 +81,7 @@ class Jobs(Struct, frozen=True):
         Args:
             job: Id of the job.
         """
-        return self.components.store.job_documents(self._scope_of(job), job)
+        return self.components.store.jobs.documents(self._scope_of(job), job)
 
     def lines(self, job: str) -> builtins.list[JobLine]:
         """Return the last lines of a job's log.
@@ -89,7 +89,7 @@ class Jobs(Struct, frozen=True):
         Args:
             job: Id of the job.
         """
-        return self.components.store.job_lines(self._scope_of(job), job)
+        return self.components.store.jobs.lines(self._scope_of(job), job)
 
     def cancel(self, job: str) -> Job:
         """Ask a job to stop before its next step. Its results stay.
@@ -107,7 +107,7 @@ class Jobs(Struct, frozen=True):
         if not scope.authority.may(Verb.WRITE, scope.world):
             raise errors.NotAllowed("cancel jobs")
         self.record_interruption(self.get(job))
-        self.components.store.cancel_job(scope, job)
+        self.components.store.jobs.cancel(scope, job)
         cancelled = self.get(job)
         if cancelled.state.is_over:
             discard_cancelled(self.components, scope, cancelled)
@@ -120,7 +120,7 @@ class Jobs(Struct, frozen=True):
             job: The job.
         """
         if job.state is JobState.INTERRUPTED:
-            self.components.store.interrupt_job(self._scope_of(job.id), job.id, job.process)
+            self.components.store.jobs.interrupt(self._scope_of(job.id), job.id, job.process)
 
     def require_resumable(self, job: str) -> Job:
         """Return a job that failed, was cancelled or was interrupted.
@@ -184,7 +184,7 @@ def submit_maintenance(
 ) -> Job:
     """Queue maintenance of a world, unless the same is queued or was created after `since`."""
     components.queue.require_room()
-    job = components.store.queue_job_once(scope, kind, request, components.job_owner, since=since)
+    job = components.store.jobs.queue_once(scope, kind, request, components.job_owner, since=since)
     if job.state is JobState.QUEUED:
         submit_job(components, scope.world, job)
     return job
@@ -224,8 +224,8 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
     for scope in scopes:
         try:
             needs_repair = any(
-                store.repairs(replace(scope, generation=kept.generation))
-                for kept in store.kept_generations(scope)
+                store.chunks.repairs(replace(scope, generation=kept.generation))
+                for kept in store.worlds.kept_generations(scope)
             )
             if needs_repair:
                 submit_maintenance(components, scope, REPAIR, since=now - REPAIR_RETRY_SECONDS)
@@ -272,17 +272,17 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
 
     with suppress(errors.TruespanError):
         discarded = paths(batch)
-        for other in store.jobs(scope):
+        for other in store.jobs.all(scope):
             if other.id != job.id and other.state not in _FINISHED:
                 discarded -= paths(upload_batch(other))
         # The members of a file are not listed here: opening it may be what went wrong.
         staged = [
             RevisionRef(document.number, document.staged)
-            for document in (store.documents(scope) if discarded else ())
+            for document in (store.documents.all(scope) if discarded else ())
             if document.staged is not None and upload_of(document.path) in discarded
         ]
         if staged:
-            store.discard_staged(scope, staged)
+            store.documents.discard_staged(scope, staged)
             # The rows are hidden already. If the index fails, the next write deletes the points.
             with suppress(errors.TruespanError):
                 components.remover().clear(scope, {ref.document for ref in staged})
@@ -298,7 +298,7 @@ def remove_uploads(components: Components, scope: Scope, path: str) -> RemovedFi
         path,
         lambda batch: any(
             upload_batch(job) == batch
-            for job in components.store.jobs(scope)
+            for job in components.store.jobs.all(scope)
             if job.state in _ACTIVE and components.processes.is_alive(job.process)
         ),
     )
@@ -311,12 +311,12 @@ def sweep_uploads(components: Components, scopes: Iterable[Scope]) -> None:
         return
     # List folders before worlds: the world of each existing folder was created earlier.
     folders = uploads.worlds()
-    known = {world.id for world in store.worlds(OWNER)}
+    known = {world.id for world in store.worlds.all(OWNER)}
     for world in folders:
         if world not in known:
             uploads.remove_all(world)
     for scope in scopes:
-        for job in store.jobs(scope):
+        for job in store.jobs.all(scope):
             batch = upload_batch(job) if job.state is JobState.CANCELLED else None
             if batch is not None and uploads.exists(scope.world, batch):
                 discard_cancelled(components, scope, job)
@@ -324,7 +324,7 @@ def sweep_uploads(components: Components, scopes: Iterable[Scope]) -> None:
             scope.world,
             lambda batch, scope=scope: any(
                 upload_batch(job) == batch
-                for job in store.jobs(scope)
+                for job in store.jobs.all(scope)
                 if job.state not in _FINISHED
             ),
         )

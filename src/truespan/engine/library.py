@@ -131,9 +131,9 @@ class Library(Extended):
             )
         profile = None if model is None else self._components.profile_named(model)
         labels = choose_default_audience(audience, audience_required, (EVERYONE,))
-        made = self._components.store.create_world(self._authority, plain, chosen, labels)
+        made = self._components.store.worlds.create(self._authority, plain, chosen, labels)
         if profile is not None:
-            self._components.store.begin_generation(self._authority, made.id, profile)
+            self._components.store.worlds.begin_generation(self._authority, made.id, profile)
         return self._open(made.id)
 
     def world(
@@ -182,7 +182,7 @@ class Library(Extended):
         reference = reference.strip()
         if generation is not None:
             return self._open_generation(reference, generation)
-        if create and self._components.store.find_world(self._authority, reference) is None:
+        if create and self._components.store.worlds.find(self._authority, reference) is None:
             return self.create_world(reference, defaults=defaults, model=model)
         record = self._record(reference)
         if model is not None:
@@ -193,7 +193,7 @@ class Library(Extended):
         """Give a world its first generation with a model; it must have no other already."""
         components, profile = self._components, self._components.profile_named(model)
         if record.generation is None:
-            record = components.store.begin_generation(self._authority, record.id, profile)
+            record = components.store.worlds.begin_generation(self._authority, record.id, profile)
         if record.generation is not None and record.generation.profile.id != profile.id:
             raise errors.InvalidArgument(
                 f"The world {record.name!r} has the model {record.generation.profile.model}.",
@@ -211,7 +211,7 @@ class Library(Extended):
             NotFound: The domain is absent, or in a world that this authority may not see.
             InvalidArgument: `world` is another world.
         """
-        record = self._components.store.find_domain(self._authority, key)
+        record = self._components.store.worlds.find_domain(self._authority, key)
         if record is None:
             raise errors.NotFound("domain", key)
         if world is not None and self._record(world).id != record.id:
@@ -223,11 +223,11 @@ class Library(Extended):
 
     def domains(self) -> list[DomainRecord]:
         """Return the domains of the worlds that this authority may see, by key."""
-        return self._components.store.domains(self._authority)
+        return self._components.store.worlds.domains(self._authority)
 
     def worlds(self) -> list[WorldRecord]:
         """Return the record of every world that this authority may see, by name."""
-        worlds = self._components.store.worlds(self._authority)
+        worlds = self._components.store.worlds.all(self._authority)
         if isinstance(self._authority.audience, Unlimited):
             return worlds
         # The counts include changes of documents that the caller does not see.
@@ -448,7 +448,7 @@ class Library(Extended):
 
     def _scopes(self) -> list[Scope]:
         """Return the scope of every world that has a generation."""
-        worlds = self._components.store.worlds(self._authority)
+        worlds = self._components.store.worlds.all(self._authority)
         found = ((world.id, world.generation) for world in worlds)
         return [Scope(self._authority, id, generation) for id, generation in found if generation]
 

@@ -93,7 +93,7 @@ class ReaderNotes:
                 written_at=self._access.components.clock.now(),
                 content=NoteContent(text.strip(), quote),
             )
-            self._access.components.store.add_note(scope, self._reader, position.ref, note)
+            self._access.components.store.notes.add(scope, self._reader, position.ref, note)
             return _to_note(position, note)
 
         return self._access.with_stable_snapshot(write)
@@ -139,7 +139,7 @@ class ReaderNotes:
             if scope is None or position is None or position.sid < 0:
                 return [], ""
             store = self._access.components.store
-            stored = store.notes(scope, self._reader, position.ref, position.sid)
+            stored = store.notes.read(scope, self._reader, position.ref, position.sid)
             notes = [_to_note(position, note) for note in stored]
             return notes, language_read(store, scope, position) if notes else ""
 
@@ -200,14 +200,14 @@ class ReaderNotes:
             _to_note(position, note)
             for position in positions
             if scope is not None
-            for note in store.notes(scope, self._reader, position.ref, position.sid)
+            for note in store.notes.read(scope, self._reader, position.ref, position.sid)
         ]
 
     def _delete(self, note: str | None) -> int:
         scope = self._access.scope()
         if scope is None:
             return 0
-        return self._access.components.store.delete_notes(scope, self._reader, note)
+        return self._access.components.store.notes.delete(scope, self._reader, note)
 
     def _quote(self, scope: Scope, position: Position, marked: range) -> str:
         pages = read_pages(self._access.components.store, scope, position)

@@ -111,7 +111,7 @@ class Reader(WorldPart, frozen=True):
         if through_chapter is not None:
             # A position that is damaged can be set again, so it does not count here.
             with suppress(errors.StoreDamaged):
-                recorded = store.positions(scope, self.name)
+                recorded = store.readers.positions(scope, self.name)
                 read = (item.sid for item in recorded if item.document == document.number)
                 before = next(read, NOTHING_READ)
         position = resolve(
@@ -126,7 +126,7 @@ class Reader(WorldPart, frozen=True):
         if document.active is None:
             raise errors.NotFound("document", book)
         ref = RevisionRef(document.number, document.active)
-        store.set_position(scope, self.name, ref, position, current=current)
+        store.readers.set_position(scope, self.name, ref, position, current=current)
         # The caller may read the whole world, and need not be allowed to act as this reader.
         return self._position_in(scope, document.doc_id)
 
@@ -465,7 +465,7 @@ class Reader(WorldPart, frozen=True):
 
     def _require_active(self, scope: Scope, position: Position) -> ActiveRevision:
         """Return the revision of a position; raises Restart if another one is active by now."""
-        active = self._access.components.store.in_force(scope, position.document)
+        active = self._access.components.store.readers.in_force(scope, position.document)
         if active is None or active.ref.revision != position.revision:
             raise Restart
         return active
@@ -473,8 +473,8 @@ class Reader(WorldPart, frozen=True):
     def _read_positions(self, scope: Scope) -> list[Position]:
         store = self._access.components.store
         if self._tried is None:
-            return store.positions(scope, self.name)
-        return store.position_at(scope, self.name, *self._tried)
+            return store.readers.positions(scope, self.name)
+        return store.readers.position_at(scope, self.name, *self._tried)
 
     def _position_in(self, scope: Scope, book: str | None) -> ReadingPosition:
         store = self._access.components.store

@@ -95,12 +95,12 @@ class AccessTokens(LibraryPart, frozen=True):
             created_at=now,
             expires_at=None if expires_in is None else now + _seconds(expires_in),
         )
-        self._components.store.create_token(self._authority, record, secret.digest())
+        self._components.store.tokens.create(self._authority, record, secret.digest())
         return record, secret
 
     def list(self) -> builtins.list[TokenRecord]:
         """Return every token, revoked and expired ones too, the oldest first."""
-        return self._components.store.tokens(self._authority)
+        return self._components.store.tokens.all(self._authority)
 
     def revoke(self, token: str) -> TokenRecord:
         """Revoke a token at once, in every process. Revoking it twice changes nothing.
@@ -127,7 +127,7 @@ class AccessTokens(LibraryPart, frozen=True):
                     advice="Revoke one by its id. 'truespan token list' shows what each allows.",
                 )
             token = matching[0].id
-        found = store.revoke_token(self._authority, token, now=now) and store.find_token(token)
+        found = store.tokens.revoke(self._authority, token, now=now) and store.tokens.find(token)
         if not found:
             raise NotFound("token")
         return found[0]
@@ -164,7 +164,7 @@ def authenticate(components: Components, within: Authority, text: object) -> Pri
         return authenticate_user(components, components.identities, within, text)
     if secret is None:
         raise NotAllowed.of("unauthorized")
-    found = components.store.find_token(secret.id)
+    found = components.store.tokens.find(secret.id)
     proven = secret.proves(found[1] if found else None)
     if not found or not proven or found[0].state(components.clock.now()) is not TokenState.ACTIVE:
         raise NotAllowed.of("unauthorized")
@@ -302,5 +302,5 @@ def _find_worlds(components: Components, names: frozenset[str]) -> frozenset[Wor
     """Return the worlds that names or ids stand for; names of absent worlds grant nothing."""
     if len(names) > MAX_WORLDS:
         return frozenset()
-    found = (components.store.find_world(OWNER, name) for name in sorted(names))
+    found = (components.store.worlds.find(OWNER, name) for name in sorted(names))
     return frozenset(world.id for world in found if world is not None)

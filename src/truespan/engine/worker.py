@@ -80,7 +80,7 @@ class LibraryWorker:
         _, scope, job = self._find(order)
         if scope is not None and job is not None:
             own = self._components.processes.own()
-            self._components.store.interrupt_job(scope, job.id, own)
+            self._components.store.jobs.interrupt(scope, job.id, own)
 
     def _find(self, order: JobOrder) -> tuple[World, Scope | None, Job | None]:
         world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
@@ -89,7 +89,7 @@ class LibraryWorker:
         except NotFound as missing:
             missing.raise_unless("world_not_found")
             scope = None
-        return world, scope, self._components.store.job(scope, order.job) if scope else None
+        return world, scope, self._components.store.jobs.find(scope, order.job) if scope else None
 
     def _start(self, scope: Scope, job: Job) -> bool:
         """Make this process the job's owner; False if the job is over or not ready, or taken."""
@@ -97,7 +97,7 @@ class LibraryWorker:
         taken = job.state is JobState.RUNNING and job.background
         if taken and not _take_over(components, scope, job):
             return False
-        return components.store.start_job(scope, job.id, own)
+        return components.store.jobs.start(scope, job.id, own)
 
     def _run_started(
         self,
@@ -149,8 +149,8 @@ class LibraryWorker:
     def _requeue(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
         """Give a queued job back to the queue; `OVER` if it is gone, or another process has it."""
         store, owner = self._components.store, self._components.job_owner
-        record = store.job(scope, job.id)
-        requeued = record is not None and store.requeue_job(
+        record = store.jobs.find(scope, job.id)
+        requeued = record is not None and store.jobs.requeue(
             scope, job.id, owner, seen=JobState.QUEUED, crashes=record.crashes
         )
         return outcome if requeued else Outcome.OVER
@@ -191,7 +191,7 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
     if job.state is not JobState.INTERRUPTED or job.crashes >= components.max_crashes:
         return None
     owner = components.job_owner
-    if not components.store.requeue_job(scope, job.id, owner, seen=job.state, crashes=job.crashes):
+    if not components.store.jobs.requeue(scope, job.id, owner, seen=job.state, crashes=job.crashes):
         return None
     submit_job(components, scope.world, job)
     return jobs.get(job.id)
@@ -203,8 +203,10 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
     if components.queue.queue_id is None:
         return False
     owner, max_crashes = components.job_owner, components.max_crashes
-    components.store.take_over_job(scope, job.id, job.process, owner=owner, max_crashes=max_crashes)
-    record = components.store.job(scope, job.id)
+    components.store.jobs.take_over(
+        scope, job.id, job.process, owner=owner, max_crashes=max_crashes
+    )
+    record = components.store.jobs.find(scope, job.id)
     if record is not None and record.state is JobState.CANCELLED:
         discard_cancelled(components, scope, record)
     return record is not None and record.state is JobState.QUEUED

@@ -90,7 +90,7 @@ class World(WorldQueries, WorldIngestion, Extended):
         store, record = self._components.store, self.access.record()
         chosen = record.defaults if defaults is None else check_defaults(defaults)
         labels = choose_default_audience(audience, audience_required, record.audience)
-        store.set_defaults(self.access.authority, record.id, chosen, labels)
+        store.worlds.set_defaults(self.access.authority, record.id, chosen, labels)
 
     @property
     def documents(self) -> Documents:
@@ -129,7 +129,7 @@ class World(WorldQueries, WorldIngestion, Extended):
     def readers(self) -> list[str]:
         """Return the names of the readers who have a position in a book, in order."""
         scope = self.access.readable_scope()
-        return self._components.store.readers(scope) if scope else []
+        return self._components.store.readers.all(scope) if scope else []
 
     def observed_by(self, observer: Observer) -> World:
         """Return this world with a further observer of its requests.
@@ -169,7 +169,7 @@ class World(WorldQueries, WorldIngestion, Extended):
             )
         if scope.is_limited:
             return self._limited_status(scope)
-        numbers = self._components.store.status(scope)
+        numbers = self._components.store.worlds.status(scope)
         if not numbers.embedded:
             return numbers
         try:
@@ -180,7 +180,7 @@ class World(WorldQueries, WorldIngestion, Extended):
 
     def _limited_status(self, scope: Scope) -> WorldStatus:
         """Return the counts of the documents in scope, and the repairs of all documents."""
-        documents = self._components.store.documents(scope)
+        documents = self._components.store.documents.all(scope)
         chunks, embedded = (
             sum(getattr(document, name) for document in documents)
             for name in ("chunks", "embedded")

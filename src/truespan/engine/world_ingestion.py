@@ -309,7 +309,7 @@ class WorldIngestion:
         records, store = self._generations.list(), self.access.components.store
         aliases = [None, *(domain for record in records for domain in record.domains)]
         scope = self.access.writable_scope()
-        kept = {store.previous_generation(scope, domain) for domain in aliases}
+        kept = {store.worlds.previous_generation(scope, domain) for domain in aliases}
         unused = [
             record.generation.number
             for record in records
@@ -326,7 +326,7 @@ class WorldIngestion:
         """Return the access to a domain of this world; a new domain starts from this target."""
         if domain is None:
             return self.access
-        known = self.access.components.store.find_domain(self.access.authority, domain)
+        known = self.access.components.store.worlds.find_domain(self.access.authority, domain)
         if known is not None and known.id != self.access.world:
             raise InvalidArgument(f"The domain {domain!r} names no generation of this world.")
         if known is None and update_alias:

@@ -74,7 +74,7 @@ class WorldJobs(Jobs, frozen=True):
         earlier = self.require_resumable(job)
         components.queue.require_room()
         owner = components.job_owner
-        if not components.store.requeue_job(scope, job, owner, seen=earlier.state, crashes=0):
+        if not components.store.jobs.requeue(scope, job, owner, seen=earlier.state, crashes=0):
             raise Conflict(code="job_not_resumable", job=job, state=self.get(job).state)
         resumed = self.get(job)
         submit_job(components, access.record().id, resumed)

@@ -216,7 +216,9 @@ class WorldQueries:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise InvalidArgument("The limit must be an integer of at least 0.")
         world = self._require_usage_log()
-        return self.access.components.store.usage(self.access.authority, world.id, limit=limit)
+        return self.access.components.store.records.usage(
+            self.access.authority, world.id, limit=limit
+        )
 
     def _require_usage_log(self) -> WorldRecord:
         world = require_world(

@@ -77,7 +77,7 @@ class Recut(NamedTuple):
 def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
     """Return the chunks of a stored revision in a generation; None if the revision is gone."""
     # The chunking profile of the generation takes precedence over that of the document.
-    stored = deps.store.stored_text(scope, ref)
+    stored = deps.store.revisions.stored_text(scope, ref)
     if stored is None:
         return None
     canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
@@ -138,19 +138,19 @@ class Indexer:
         outcome, written = self._embed(refs, on_chunks, staged)
         self._fill_others(refs, outcome)
         with deps.trace.stage(Stage.ACTIVATED):
-            outcome.activated = store.activate(scope, refs)
+            outcome.activated = store.documents.activate(scope, refs)
         if len(outcome.activated) < len(refs):
             # An alias may have moved to another generation in between.
             self._fill_others(refs, outcome)
-            outcome.activated += store.activate(scope, refs)
+            outcome.activated += store.documents.activate(scope, refs)
         if outcome.activated:
             active = {ref.document: ref.revision for ref in outcome.activated}
-            for document in store.documents(scope.narrow(documents=active)):
+            for document in store.documents.all(scope.narrow(documents=active)):
                 # A run that staged a newer revision publishes the images of that one.
                 if document.staged is None and document.active == active.get(document.number):
                     publish_images(deps, scope, document)
         # Another process may have replaced and purged revisions meanwhile.
-        purged = set(refs) - store.revisions_with_chunks(scope, refs)
+        purged = set(refs) - store.documents.revisions_with_chunks(scope, refs)
         if purged and (orphans := [found.chunk_id for found in written if _ref(found) in purged]):
             deps.index.delete(scope, orphans)
         clear_retired(deps, scope)
@@ -165,7 +165,7 @@ class Indexer:
         if recut is None:
             return False
         words = count_words(recut.chunks, recut.language) if count_words else None
-        return self._deps.store.write_chunks(self._scope, ref, recut.chunks, words)
+        return self._deps.store.revisions.write_chunks(self._scope, ref, recut.chunks, words)
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
         """Index revisions in the other generations before they become active in this one."""
@@ -189,7 +189,7 @@ class Indexer:
         written: list[PendingChunk] = []
         # Revisions that were staged in another generation have no chunks in this one.
         among = self._scope.narrow(documents=(ref.document for ref in refs))
-        for ref in set(refs).intersection(store.missing_chunks(among)):
+        for ref in set(refs).intersection(store.revisions.missing_chunks(among)):
             self.rechunk(ref)
         prepare_index(store, index, self._scope)
         for chunks in self._slices(refs, staged):
@@ -206,7 +206,7 @@ class Indexer:
         if written:
             with trace.stage(Stage.INDEX):
                 index.flush(self._scope)
-                store.mark_embedded(self._scope, written)
+                store.documents.mark_embedded(self._scope, written)
         with self._embedding:
             self.counts.written += len(written)
         return outcome, written
@@ -218,10 +218,10 @@ class Indexer:
         while chunks := list(islice(fresh, SLICE_CHUNKS)):
             # Another process may have replaced and purged revisions meanwhile.
             found = _refs(chunks)
-            present = store.revisions_with_chunks(scope, found)
+            present = store.documents.revisions_with_chunks(scope, found)
             if present < found:
                 chunks = [chunk for chunk in chunks if _ref(chunk) in present]
-            vectors = store.vectors(scope, [chunk.text_hash for chunk in chunks])
+            vectors = store.chunks.vectors(scope, [chunk.text_hash for chunk in chunks])
             if vectors:
                 for chunk in chunks:
                     chunk.vector = vectors.get(chunk.text_hash)
@@ -232,7 +232,7 @@ class Indexer:
             yield chunks
 
     def _pending(self, refs: Sequence[RevisionRef]) -> Iterator[PendingChunk]:
-        pending = partial(self._deps.store.pending, self._scope, limit=PAGE_CHUNKS)
+        pending = partial(self._deps.store.chunks.pending, self._scope, limit=PAGE_CHUNKS)
         for ref in refs:
             page = pending(ref, after=-1)
             yield from page
@@ -265,7 +265,9 @@ class Indexer:
             word_states=deps.word_states,
         )
         for batch in batches:
-            deps.store.keep_vectors(self._scope, batch.vectors, batch.states, revisions=refs)
+            deps.store.documents.keep_vectors(
+                self._scope, batch.vectors, batch.states, revisions=refs
+            )
             known.update(batch.vectors)
             self.counts.embedded += len(batch.vectors)
             trace.count(CounterName.VECTORS, len(batch.vectors), VectorOrigin.EMBEDDED)
@@ -280,7 +282,7 @@ class Indexer:
                     notes = outcome.rejected if rejected else outcome.remarks
                     notes.setdefault(_ref(chunk), note)
                 if skipped:
-                    deps.store.skip_chunks(self._scope, skipped)
+                    deps.store.chunks.skip(self._scope, skipped)
             on_chunks(len(batch.vectors) + len(batch.rejected), last)
         return known
 
@@ -294,10 +296,10 @@ class Indexer:
         # changed what its name stands for. So is one that may run on another device than before.
         if self._check.probed or not deps.embedder.limits.probed:
             return
-        earlier = deps.store.probes(self._scope)
+        earlier = deps.store.records.probes(self._scope)
         probes = check_drift(deps.embedder, deps.clock, earlier)
         if probes != earlier:
-            deps.store.keep_probes(self._scope, probes)
+            deps.store.records.keep_probes(self._scope, probes)
         self._check.probed = True
 
 
@@ -321,36 +323,36 @@ def _refs(chunks: Iterable[PendingChunk]) -> set[RevisionRef]:
 def clear_retired(deps: IngestDeps, scope: Scope) -> None:
     """Remove images, points and rows of revisions that no reader can see any more."""
     store, index = deps.store, deps.index
-    retired = store.retired(scope)
+    retired = store.documents.retired(scope)
     if not retired:
         return
-    for doc_id in store.deleted(scope):
+    for doc_id in store.documents.deleted(scope):
         deps.assets.remove(scope.world, doc_id)
         if deps.pictures is not None:
             deps.pictures.remove(scope.world, doc_id)
-    for kept in store.kept_generations(scope):
+    for kept in store.worlds.kept_generations(scope):
         own = replace(scope, generation=kept.generation)
         prepare_index(store, index, own)
         for ref in retired:
-            index.delete(own, store.chunk_ids(own, ref))
+            index.delete(own, store.documents.chunk_ids(own, ref))
         index.flush(own)
     # Rows go last: while they are stored, the next run knows what is left to remove.
     for ref in retired:
-        store.purge(scope, ref)
+        store.documents.purge(scope, ref)
 
 
 def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
     # A new index lacks the points that are marked as embedded. They are marked as pending, so that
     # an empty index is never taken for an empty result.
     if index.prepare(scope):
-        store.mark_all_pending(scope, lambda own: index.count(own) == 0)
+        store.chunks.mark_all_pending(scope, lambda own: index.count(own) == 0)
 
 
 def embed_pending(
     deps: IngestDeps, scope: Scope, on_progress: Callable[[Progress], None] | None = None
 ) -> int:
     """Embed the pending chunks of active documents; return the number of points written."""
-    indexer, refs, chunks = Indexer(deps, scope), deps.store.unfinished(scope), 0
+    indexer, refs, chunks = Indexer(deps, scope), deps.store.chunks.unfinished(scope), 0
 
     def on_chunks(count: int, ref: RevisionRef) -> None:
         nonlocal chunks
@@ -409,8 +411,8 @@ class _GenerationBuild:
         store, scope, report = self._deps.store, self._scope, self.report
         self._log.enter(Phase.EMBEDDING)
         while True:
-            missing = set(store.missing_chunks(scope))
-            left = missing.union(store.unfinished(scope)) - self._done
+            missing = set(store.revisions.missing_chunks(scope))
+            left = missing.union(store.chunks.unfinished(scope)) - self._done
             if not left:
                 break
             self._total = report.documents + len(left)
@@ -435,7 +437,7 @@ class _GenerationBuild:
             self._fail(ref, *REMARKS[remark])
         self.report.documents += len(refs)
         # Chunks that are still pending count as a failure.
-        for ref in set(chunked).intersection(self._deps.store.unfinished(self._scope)):
+        for ref in set(chunked).intersection(self._deps.store.chunks.unfinished(self._scope)):
             self._fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
         self._show(0, refs[-1])
 
@@ -450,7 +452,7 @@ class _GenerationBuild:
 
     def _require_generation(self) -> None:
         number = self.report.generation
-        records = self._deps.store.kept_generations(self._scope)
+        records = self._deps.store.worlds.kept_generations(self._scope)
         if all(record.generation.number != number for record in records):
             self._deps.index.drop(self._scope)
             self._deps.index.flush(self._scope)
@@ -489,9 +491,9 @@ def fill_word_states(deps: IngestDeps, scope: Scope) -> int:
     if deps.embedder.profile.id != scope.profile.id:
         return 0
     store, after, filled = deps.store, TextHash(""), 0
-    if damaged := [text_hash for text_hash, _ in store.word_state_flaws(scope)]:
-        store.forget_word_states(scope, damaged)
-    while lacking := store.lacking_word_states(scope, after=after, limit=_PAGE):
+    if damaged := [text_hash for text_hash, _ in store.word_states.flaws(scope)]:
+        store.word_states.forget(scope, damaged)
+    while lacking := store.word_states.lacking(scope, after=after, limit=_PAGE):
         after = lacking[-1][0]
         batches = embed_texts(
             deps.embedder,
@@ -503,7 +505,7 @@ def fill_word_states(deps: IngestDeps, scope: Scope) -> int:
             word_states=True,
         )
         for batch in batches:
-            store.keep_word_states(scope, batch.states)
+            store.word_states.keep(scope, batch.states)
             filled += len(batch.states)
     return filled
 
@@ -512,6 +514,6 @@ def _read_texts(store: Store, scope: Scope, ids: list[ChunkId]) -> dict[TextHash
     """Return the texts of chunks by their hashes, computed here; damaged chunks are left out."""
     return {
         hash_bytes(record.chunk.data): record.chunk.data.decode()
-        for record in store.read_chunks(scope, ids).values()
+        for record in store.chunks.read(scope, ids).values()
         if record.chunk is not None and record.is_intact()
     }

@@ -80,7 +80,7 @@ def with_unique_paths(
     deps: IngestDeps, scope: Scope, sources: Sequence[Source]
 ) -> tuple[Source, ...]:
     """Return sources whose shown paths differ from each other and from those of other documents."""
-    return make_paths_unique(sources, partial(deps.store.path_owners, scope))
+    return make_paths_unique(sources, partial(deps.store.documents.path_owners, scope))
 
 
 def remove_documents(
@@ -91,7 +91,7 @@ def remove_documents(
         return
     log.enter(Phase.REMOVING)
     for document in documents:
-        deps.store.tombstone(scope, document.number)
+        deps.store.documents.tombstone(scope, document.number)
         log.document(JobDocument(document.doc_id, document.name, DocumentState.REMOVED))
     clear_retired(deps, scope)
 
@@ -169,7 +169,7 @@ class _Run:
 
     def _read_known(self) -> dict[str, Document]:
         doc_ids = {source.doc_id for source in self._sources}
-        documents = self._deps.store.documents(self._scope, named=doc_ids)
+        documents = self._deps.store.documents.all(self._scope, named=doc_ids)
         return {document.doc_id: document for document in documents}
 
     def _claim_sources(self, known: Mapping[str, Document]) -> dict[str, Document]:
@@ -322,7 +322,7 @@ class _Run:
         is_same = is_same and (tags, audience) == (known.tags, known.audience)
         if is_same and declared.language == known.declared_language:
             return
-        self._deps.store.relabel(
+        self._deps.store.documents.relabel(
             self._scope,
             known.number,
             tags=tags,
@@ -409,9 +409,9 @@ class _Run:
             with self._deps.trace.stage(Stage.METADATA):
                 for ref in refs[start : start + METADATA_BATCH]:
                     with suppress(Exception):
-                        source = self._deps.store.derivable(self._scope, ref)
+                        source = self._deps.store.revisions.derivable(self._scope, ref)
                         batch += [Derived(ref, derive_metadata(source))] if source else []
-                self._deps.store.keep_derived(self._scope, batch)
+                self._deps.store.revisions.keep_derived(self._scope, batch)
 
     def _stop(self) -> None:
         """Let the threads that index stop before their next step."""
@@ -438,7 +438,7 @@ class _Run:
         if not group.drafts:
             return
         with self._deps.trace.stage(Stage.STAGED):
-            staged = self._deps.store.stage(self._scope, group.drafts)
+            staged = self._deps.store.documents.stage(self._scope, group.drafts)
         for ref, draft in zip(staged, group.drafts, strict=True):
             state, count = DocumentState.READ, len(draft.chunks)
             group.members[ref] = JobDocument(draft.doc_id, draft.name, state, chunks=count)
@@ -457,7 +457,7 @@ class _Run:
         if not members:
             return
         scope = self._scope.narrow(documents={ref.document: ref.revision for ref in members})
-        documents = {entry.number: entry for entry in self._deps.store.documents(scope)}
+        documents = {entry.number: entry for entry in self._deps.store.documents.all(scope)}
         for ref, member in members.items():
             known = documents.get(ref.document)
             if known is not None and known.staged == ref.revision:
@@ -473,18 +473,18 @@ class _Run:
                 self._log.document(replace(member, state=DocumentState.UNCHANGED))
 
     def _derive_metadata(self) -> None:
-        refs = self._deps.store.missing_metadata(self._scope)
+        refs = self._deps.store.revisions.missing_metadata(self._scope)
         if refs:
             self._log.enter(Phase.METADATA)
         for start in range(0, len(refs), METADATA_BATCH):
             with self._deps.trace.stage(Stage.METADATA):
                 batch = [self._derive(ref) for ref in refs[start : start + METADATA_BATCH]]
-                self._deps.store.keep_derived(self._scope, batch)
+                self._deps.store.revisions.keep_derived(self._scope, batch)
 
     def _derive(self, ref: RevisionRef) -> Derived:
         """Return the metadata of a revision; a failure is a warning and leaves the document."""
         try:
-            source = self._deps.store.derivable(self._scope, ref)
+            source = self._deps.store.revisions.derivable(self._scope, ref)
             return Derived(ref, derive_metadata(source) if source else None)
         except Exception as error:
             code = error.code if isinstance(error, TruespanError) else type(error).__name__
@@ -503,7 +503,7 @@ class _Run:
         if not self._hidden:
             return
         scope = self._scope
-        world = self._deps.store.find_world(scope.authority, scope.world)
+        world = self._deps.store.worlds.find(scope.authority, scope.world)
         if world is None or world.defaults.values.language is None:
             return
         counts = sorted(self._hidden.items(), key=lambda item: (-item[1], item[0]))
@@ -588,7 +588,7 @@ def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) ->
     added_foreign = _foreign(scope, added)
     if not added_foreign:
         return None
-    stored = store.chunks_by_language(scope)
+    stored = store.worlds.chunks_by_language(scope)
     foreign, total = _foreign(scope, stored), sum(stored.values())
     count, total_added = sum(foreign.values()), sum(added.values())
     before = count - sum(added_foreign.values())
@@ -596,7 +596,7 @@ def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) ->
     was_due = before > max(MAX_FOREIGN_SHARE * (total - total_added), 0)
     if not is_due or was_due:
         return None
-    world = store.find_world(scope.authority, scope.world)
+    world = store.worlds.find(scope.authority, scope.world)
     name = quote(world.name) if world else "NAME"
     listed = ", ".join(language for language, _ in foreign.most_common(_MAX_LISTED))
     more = f" and {len(foreign) - _MAX_LISTED} more" if len(foreign) > _MAX_LISTED else ""

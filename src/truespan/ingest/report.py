@@ -375,7 +375,7 @@ class JobLog(RunLog):
         news, self._news = self._news, JobUpdate()
         self._recorded = self.clock.monotonic()
         seconds = round(self._recorded - self._start, 3)
-        return self.store.record_job(
+        return self.store.jobs.record(
             self.scope,
             self.job,
             state=state,

@@ -157,14 +157,14 @@ def plan_request(deps: IngestDeps, scope: Scope, request: IngestRequest) -> DryR
     new_ids = {document.number: source.doc_id for document, source in moves}
     documents = [
         replace(document, doc_id=new_ids.get(document.number, document.doc_id))
-        for document in deps.store.documents(scope)
+        for document in deps.store.documents.all(scope)
     ]
     drafts = DraftMaker(replace(deps, count_words=None), scope)
     plan = plan_run(
         found,
         documents,
         make_draft=lambda source, known: drafts.make(source, known).draft,
-        have_vectors=lambda hashes: deps.store.vectors(scope, hashes),
+        have_vectors=lambda hashes: deps.store.chunks.vectors(scope, hashes),
         count_requests=lambda tokens, texts: count_requests(tokens, texts, limits),
         removed=[document for document in removed if document.number not in new_ids],
     )
@@ -210,7 +210,7 @@ def find_removed(
     if not request.options.prune:
         return []
     return documents_to_remove(
-        deps.store.documents(scope),
+        deps.store.documents.all(scope),
         found,
         exists=deps.sources.exists,
         allow_empty=request.options.allow_empty,
@@ -223,7 +223,7 @@ def _take_gone_pages(
     """Return the documents of pages that no longer exist, and drop their failures."""
     pages = {source.doc_id for source in sources if source.is_page}
     failed = {each.doc_id for each in report.failures if each.code == "source_missing"}
-    gone = deps.store.documents(scope, named=pages & failed) if pages & failed else []
+    gone = deps.store.documents.all(scope, named=pages & failed) if pages & failed else []
     removed = {document.doc_id for document in gone}
     report.failures = [each for each in report.failures if each.doc_id not in removed]
     return gone
@@ -245,7 +245,7 @@ def move_documents(
     if removed:
         sources = with_unique_paths(deps, scope, sources)
     for document, source in _find_moves(deps, scope, sources, removed):
-        is_moved = deps.store.move_document(
+        is_moved = deps.store.documents.move(
             scope,
             document.number,
             doc_id=source.doc_id,
@@ -278,7 +278,7 @@ def _find_moves(
     if not lost:
         return []
     named = {source.doc_id for source in sources}
-    known = {document.doc_id for document in deps.store.documents(scope, named=named)}
+    known = {document.doc_id for document in deps.store.documents.all(scope, named=named)}
     reader = MemberReader(deps)
     moves: list[Move] = []
     others: list[tuple[str, Source]] = []

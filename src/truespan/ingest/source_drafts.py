@@ -70,10 +70,10 @@ class _CopyFinder:
         key = source_hash, audience
         if key in self._paths:
             return self._paths[key]
-        if not (doc_ids := self._store.content_owners(self._scope, source_hash)):
+        if not (doc_ids := self._store.documents.content_owners(self._scope, source_hash)):
             return None
         # Only a document that matches its checksum may decide that a file is not ingested.
-        for document in self._store.documents(self._scope, named=doc_ids):
+        for document in self._store.documents.all(self._scope, named=doc_ids):
             if (document.source_hash, document.audience) == key and not document.damaged:
                 return self._paths.setdefault(key, document.shown_path)
         return None
@@ -85,7 +85,7 @@ class DraftMaker:
     def __init__(self, deps: IngestDeps, scope: Scope) -> None:
         self._deps = deps
         self._scope = scope
-        world = deps.store.find_world(scope.authority, scope.world)
+        world = deps.store.worlds.find(scope.authority, scope.world)
         defaults = world.defaults if world else Defaults.CONTRACT
         self._world = world.name if world else ""
         self._default_audience = world.audience if world else None
@@ -259,7 +259,7 @@ class DraftMaker:
         recipes = {recipe(declared, counter, pictures=pictures) for pictures in (True, False)}
         if known.recipe not in recipes:
             return None
-        return self._deps.store.validators(self._scope, known.number)
+        return self._deps.store.revisions.validators(self._scope, known.number)
 
     def _unchanged_page(self, source: Source, known: Document | None) -> Source:
         """Return a page whose content is unchanged, with all its declared labels."""

@@ -143,9 +143,9 @@ class Remover(Struct, frozen=True):
         removed before. If the index does not answer, points and rows wait for 'truespan repair'.
         """
         store = self.store
-        redacted = dict(store.tombstone(scope, document.number, erase=erase))
-        refs = [ref for ref in store.retired(scope) if ref.document == document.number]
-        gone = document.doc_id in store.deleted(scope)
+        redacted = dict(store.documents.tombstone(scope, document.number, erase=erase))
+        refs = [ref for ref in store.documents.retired(scope) if ref.document == document.number]
+        gone = document.doc_id in store.documents.deleted(scope)
         images = self._remove_files(scope.world, document.doc_id) if gone else NO_FILES
         points, rows, waiting = (), Counter[str](), {}
         rows.update({name: redacted.pop(name) for name in _DELETED_AT_ONCE if name in redacted})
@@ -157,7 +157,7 @@ class Remover(Struct, frozen=True):
             waiting["points"] = error.code
         else:
             for ref in refs:
-                rows.update(store.purge(scope, ref))
+                rows.update(store.documents.purge(scope, ref))
         receipt = Receipt(
             world=world.name,
             world_id=world.id,
@@ -180,12 +180,12 @@ class Remover(Struct, frozen=True):
 
         Active revisions stay. Erasure from files is queued, as when a revision is replaced.
         """
-        refs = [ref for ref in self.store.retired(scope) if ref.document in documents]
-        for doc_id in self.store.deleted(scope):
+        refs = [ref for ref in self.store.documents.retired(scope) if ref.document in documents]
+        for doc_id in self.store.documents.deleted(scope):
             self._remove_files(scope.world, doc_id)
         self._remove_points(scope, refs)
         for ref in refs:
-            self.store.purge(scope, ref)
+            self.store.documents.purge(scope, ref)
 
     def _remove_files(self, world: WorldId, doc_id: str) -> RemovedFiles:
         removed = [self.assets.remove(world, doc_id)]
@@ -203,13 +203,13 @@ class Remover(Struct, frozen=True):
         generation = world.generation
         scope = Scope(authority, world.id, generation) if generation else None
         points = []
-        for kept in self.store.kept_generations(scope) if scope else ():
+        for kept in self.store.worlds.kept_generations(scope) if scope else ():
             own = Scope(authority, world.id, kept.generation)
             # An index that cannot count its points does not prevent a deletion.
             with suppress(errors.TruespanError):
                 count = self.index.count(own)
                 points.append(PointsRemoved(own.generation.number, own.profile.id, count))
-        rows = self.store.delete_world(authority, world.id, erase=erase)
+        rows = self.store.erasures.delete_world(authority, world.id, erase=erase)
         receipt = Receipt(
             world=world.name,
             world_id=world.id,
@@ -233,7 +233,7 @@ class Remover(Struct, frozen=True):
         erase: bool,
     ) -> Receipt:
         """Delete one conversation of the caller, all of a reader, or all of a world."""
-        rows = self.store.delete_conversations(
+        rows = self.store.conversations.delete(
             authority, world.id, conversation=conversation, reader=reader, erase=erase
         )
         receipt = Receipt(
@@ -259,7 +259,7 @@ class Remover(Struct, frozen=True):
         meanwhile.
         """
         report = ErasureReport()
-        for erasure in self.store.erasures(urgent=urgent):
+        for erasure in self.store.erasures.all(urgent=urgent):
             if erasure.kind not in kinds:
                 continue
             try:
@@ -269,13 +269,13 @@ class Remover(Struct, frozen=True):
                 continue
             if fate is not FileTreatment.GONE:
                 report.outside[erasure.kind.value] = fate
-            self.store.finish_erasure(erasure)
+            self.store.erasures.finish(erasure)
             report.done += 1
         return report
 
     def _erase(self, erasure: Erasure, report: ErasureReport) -> FileTreatment:
         if erasure.kind is ErasureKind.STORE:
-            return self.store.rewrite_file()
+            return self.store.erasures.rewrite_file()
         if erasure.kind is ErasureKind.ASSETS:
             report.assets = self.assets.remove_all(erasure.world)
             if self.pictures is not None:
@@ -299,12 +299,12 @@ class Remover(Struct, frozen=True):
         self, scope: Scope, refs: Sequence[RevisionRef]
     ) -> tuple[PointsRemoved, ...]:
         removed = []
-        for kept in self.store.kept_generations(scope):
+        for kept in self.store.worlds.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
             if self.index.prepare(own):
                 # The index was lost and recreated, so every chunk is pending again.
-                self.store.mark_all_pending(own)
-            ids = [chunk for ref in refs for chunk in self.store.chunk_ids(own, ref)]
+                self.store.chunks.mark_all_pending(own)
+            ids = [chunk for ref in refs for chunk in self.store.documents.chunk_ids(own, ref)]
             self.index.delete(own, ids)
             self.index.flush(own)
             removed.append(PointsRemoved(own.generation.number, own.profile.id, len(ids)))

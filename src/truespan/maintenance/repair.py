@@ -48,19 +48,19 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
     Each chunk is checked again first: it may have been embedded again, replaced or deleted since.
     """
     report = RepairReport()
-    repairs = store.repairs(scope)
+    repairs = store.chunks.repairs(scope)
     if not repairs:
         return report
     failures = [repair.failure for repair in repairs]
     broken = [failure.chunk_id for failure in failures if failure.kind in _BROKEN_TEXT]
     for chunk_id in dict.fromkeys(broken):
-        restored = store.rebuild_chunk(scope, chunk_id, only_lost=True)
+        restored = store.chunks.rebuild(scope, chunk_id, only_lost=True)
         if restored:
             report.restored_texts += 1
         elif restored is False:
             report.quarantined.append(chunk_id)
     wrong = [failure for failure in failures if failure.kind not in _BROKEN_TEXT]
-    records = store.read_chunks(scope, [failure.chunk_id for failure in wrong]) if wrong else {}
+    records = store.chunks.read(scope, [failure.chunk_id for failure in wrong]) if wrong else {}
     stale: list[tuple[ChunkId, TextHash]] = []
     for failure in wrong:
         record = records.get(failure.chunk_id)
@@ -79,9 +79,9 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
         index.flush(scope)
     if any(failure.kind is FailureKind.ORPHAN for failure in wrong):
         # It may belong to a deleted document, whose text must not stay in files.
-        store.queue_erasure(scope)
+        store.erasures.queue(scope)
     report.deleted_points = len(stale)
-    store.finish_repairs(scope, [repair.number for repair in repairs])
+    store.chunks.finish_repairs(scope, [repair.number for repair in repairs])
     # Restored chunks have vectors, unless their text has to be embedded again.
     report.reembedded = _write_pending(store, index, scope)
     return report
@@ -94,22 +94,22 @@ def restore_points(store: Store, index: VectorIndex, scope: Scope) -> int:
     unless there are fewer points than embedded chunks.
     """
     whole = Scope(scope.authority, scope.world, scope.generation)
-    if index.count(whole) >= store.status(whole).embedded:
+    if index.count(whole) >= store.worlds.status(whole).embedded:
         return 0
     index.prepare(whole)
     written = 0
-    for page in store.expected(whole):
+    for page in store.chunks.expected(whole):
         present = {point.chunk_id for point in index.read(whole, [part.chunk_id for part in page])}
         lost = [part for part in page if part.chunk_id not in present]
         if bare := [part.chunk_id for part in lost if part.vector is None]:
-            store.mark_pending(whole, bare)
+            store.chunks.mark_pending(whole, bare)
         points = [part.point(part.vector) for part in lost if part.vector is not None]
         if points:
             index.upsert(whole, points)
             index.flush(whole)
             ids = [point.chunk_id for point in points]
             # Documents may have been deleted or replaced since the page was read.
-            left = {part.chunk_id for part in store.expected_among(whole, ids)}
+            left = {part.chunk_id for part in store.scrub.expected_among(whole, ids)}
             if gone := [id for id in ids if id not in left]:
                 index.delete(whole, gone)
             written += len(left)
@@ -142,25 +142,25 @@ def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
         The number of points written.
     """
     written = 0
-    for kept in store.kept_generations(scope):
+    for kept in store.worlds.kept_generations(scope):
         own = replace(scope, generation=kept.generation)
         if index.prepare(own):
-            store.mark_all_pending(own)
+            store.chunks.mark_all_pending(own)
         written += _write_pending(store, index, own)
     return written
 
 
 def _write_pending(store: Store, index: VectorIndex, scope: Scope) -> int:
     written = 0
-    for ref in store.unfinished(scope):
+    for ref in store.chunks.unfinished(scope):
         after = -1
-        while page := store.pending(scope, ref, after=after, limit=_PAGE):
+        while page := store.chunks.pending(scope, ref, after=after, limit=_PAGE):
             after = page[-1].index
             points = [chunk.point(chunk.vector) for chunk in page if chunk.vector is not None]
             if points:
                 index.upsert(scope, points)
                 index.flush(scope)
                 ready = [chunk for chunk in page if chunk.vector is not None]
-                store.mark_embedded(scope, ready)
+                store.documents.mark_embedded(scope, ready)
             written += len(points)
     return written

@@ -99,11 +99,11 @@ class CohortVectors:
     ) -> Sequence[Vector]:
         """Return the vectors of the store; if it has none, embed the texts and keep them there."""
         texts, size = self._cohort.texts(), 4 * scope.profile.dimensions
-        kept = store.kept_cohort(scope, self.digest) if texts else b""
+        kept = store.records.kept_cohort(scope, self.digest) if texts else b""
         if kept is None or len(kept) != size * len(texts):
             vectors = embed(scope, {hash_text(text): text for text in texts})
             kept = b"".join(vectors[hash_text(text)] for text in texts)
             # Without room to keep them, the vectors still serve this process.
             with suppress(StorageFull, StoreBusy):
-                store.keep_cohort(scope, self.digest, kept)
+                store.records.keep_cohort(scope, self.digest, kept)
         return [Vector(kept[start : start + size]) for start in range(0, len(kept), size)]

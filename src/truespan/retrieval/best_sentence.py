@@ -92,7 +92,7 @@ def locate_best(
         if best is not None:
             taken.add((part.document, part.first_sid + free[best]))
             chosen[number] = part.chunk_id, part.first_sid + free[best]
-    rows = deps.store.sentences_of_chunks(scope, {*chosen.values()}) if chosen else {}
+    rows = deps.store.readers.sentences_of_chunks(scope, {*chosen.values()}) if chosen else {}
     for number, key in chosen.items():
         part, row = parts[number], rows.get(key)
         if row is not None and not _may_be_best(part, row):
@@ -116,7 +116,7 @@ def _read_best(
     if scope.position is not None:
         last, revision = min(last, scope.position), scope.revision
     ref = RevisionRef(part.document, revision or 0)
-    known = deps.store.sentences(scope, ref, part.first_sid, last)
+    known = deps.store.readers.sentences(scope, ref, part.first_sid, last)
     rows = [
         row for row in known if _may_be_best(part, row) and (part.document, row.sid) not in taken
     ]

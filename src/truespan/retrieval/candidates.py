@@ -340,7 +340,7 @@ class WorldCandidates(Struct):
         self.changes = None
         found = self._verify([part.key for part in candidates])
         hashes = {part.chunk.chunk_id: part.chunk.text_hash for part in found}
-        vectors = self.deps.store.vectors(self.scope, [*hashes.values()])
+        vectors = self.deps.store.chunks.vectors(self.scope, [*hashes.values()])
         return {id: vectors[known] for id, known in hashes.items() if known in vectors}
 
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
@@ -399,7 +399,7 @@ class WordFinder(Struct, frozen=True):
         parsed = parse_query(query, stemmers, query_language(self.scope.profile, query))
         if not finds_compounds or COMPOUNDING.isdisjoint(stemmers):
             return parsed
-        index = index_compounds(self.store.vocabulary(self.scope, self.world))
+        index = index_compounds(self.store.catalogs.vocabulary(self.scope, self.world))
         load = partial(self.layout.load_places, self.store, self.scope)
         return expand_compounds(
             parsed, [index], load, lambda name, term: bool(len(self.find({name: (term,)}).places))
@@ -431,7 +431,7 @@ class WordFinder(Struct, frozen=True):
 
     def suggest(self, word: QueryWord) -> Forms:
         """Return terms in scope that are spelt like a word that no chunk has."""
-        index = index_vocabulary(self.store.vocabulary(self.scope, self.world))
+        index = index_vocabulary(self.store.catalogs.vocabulary(self.scope, self.world))
         return suggest_terms(word, index.similar_terms, lambda forms: len(self.find(forms).places))
 
 
@@ -478,9 +478,9 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     parsed, matches = match_words(
         finder.parse(query), finder.find, None if world.defaults.values.plain else finder.suggest
     )
-    if not matches and (lost := store.lost_words(scope, layout.entries)):
+    if not matches and (lost := store.catalogs.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.
-        store.forget_words(scope, lost)
+        store.catalogs.forget_words(scope, lost)
         raise Restart
     scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
     return WordScores(finder, parsed, scores)

@@ -82,18 +82,18 @@ class ModelCheck:
             turn = next(self._turns)
         model = name_model(scope, embedder)
         # Queries that are cached during the comparison may be those of another model.
-        covered = store.unconfirmed_queries(scope, model)
+        covered = store.records.unconfirmed_queries(scope, model)
         try:
             self._compare(store, clock, scope, embedder, turn)
         except ModelDrifted:
-            store.discard_unconfirmed_queries(scope, model)
+            store.records.discard_unconfirmed_queries(scope, model)
             raise
         with self._lock:
             self._confirmed[world] = now
             self._known.add(world)
         if covered:
             with suppress(StorageFull, StoreBusy):
-                store.confirm_queries(scope, covered)
+                store.records.confirm_queries(scope, covered)
         return True
 
     def knows(self, scope: Scope) -> bool:
@@ -111,7 +111,7 @@ class ModelCheck:
     ) -> None:
         from truespan.ingest.embed import check_probe
 
-        probes = store.probes(scope)
+        probes = store.records.probes(scope)
         if probes:
             names = sorted(probes)
             check_probe(embedder, clock, probes, names[turn % len(names)])
@@ -163,7 +163,7 @@ class RecentQueries:
         if not entries:
             return
         with suppress(StorageFull, StoreBusy):
-            store.cache_queries(scope, entries, now=now)
+            store.records.cache_queries(scope, entries, now=now)
             with self._lock:
                 recent = self._worlds.get(world, {})
                 for entry in entries:
@@ -213,7 +213,7 @@ class CompletenessCheck:
         missing = stored - index.count_within(scope)
         if missing > 0:
             # A document that was deleted meanwhile has neither chunks nor points.
-            return missing if store.is_unchanged(world) else 0
+            return missing if store.worlds.is_unchanged(world) else 0
         with self._lock:
             if len(self._trusted) >= _MAX_TRUSTED:
                 self._trusted.clear()

@@ -131,7 +131,7 @@ def _name_places(
     """
     if not scope.names_place or not catalog.count_chunks(scope.documents)[0]:
         return None
-    places = store.place_names(scope)
+    places = store.catalogs.place_names(scope)
     if any(map(scope.covers, places)):
         return None
     for member, wanted in (("chapter", filters.chapter), ("section", filters.section)):

@@ -404,7 +404,7 @@ class PassageFitter(Struct, frozen=True):
         Their vectors come from the store, or otherwise from the provider.
         """
         texts = {part.text_hash: part.text for part in parts}
-        stored = self.deps.store.vectors(self.scope, list(texts)) if texts else {}
+        stored = self.deps.store.chunks.vectors(self.scope, list(texts)) if texts else {}
         missing = {known: text for known, text in texts.items() if known not in stored}
         vectors = stored | self.deps.embed(self.scope, missing)
         distance = self.scope.profile.distance
@@ -559,11 +559,11 @@ def _read_stretch(
     deps: RetrievalDeps, scope: Scope, ref: RevisionRef, first: int, last: int
 ) -> Stretch:
     """Return sentences of a revision, as many as there are; raises StoreDamaged."""
-    stored = deps.store.sentences(scope, ref, first, last)
+    stored = deps.store.readers.sentences(scope, ref, first, last)
     if not stored or any(part.sid != first + place for place, part in enumerate(stored)):
         raise StoreDamaged("A sentence of the document is missing.")
     start = stored[0].start
-    passage = deps.store.passage(scope, ref, start, stored[-1].end)
+    passage = deps.store.readers.passage(scope, ref, start, stored[-1].end)
     if passage is None:
         raise StoreDamaged("The text of the document is missing.")
     # Bytes that cannot be decoded are replaced, and the text then no longer matches its digest.

@@ -216,7 +216,7 @@ class Pipeline(Struct, frozen=True):
         failures, lost = fetched.failures, attempt.lost
         if failures and scope is not None:
             try:
-                store.record_failures(scope, failures)
+                store.chunks.record_failures(scope, failures)
             except (errors.StorageFull, errors.StoreBusy):
                 attempt.warnings.append(REPAIR_NOT_RECORDED)
             else:
@@ -261,8 +261,8 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(NOTHING_EMBEDDED)
             return None
         with self.deps.trace.stage(Stage.SCOPED):
-            whole = self.deps.store.scope_of(self.authority, world, world.generation)
-            catalog = attempt.catalog = self.deps.store.document_catalog(whole, world)
+            whole = self.deps.store.catalogs.scope_of(self.authority, world, world.generation)
+            catalog = attempt.catalog = self.deps.store.catalogs.documents(whole, world)
             scope, counts = whole, catalog.totals
             if filters != NO_FILTERS:
                 scope = narrow_scope(whole, catalog, filters)
@@ -277,7 +277,7 @@ class Pipeline(Struct, frozen=True):
             attempt.in_scope, pending = counts
             attempt.stored = attempt.in_scope
             if scope.names_place:
-                attempt.in_scope = self.deps.store.count_in_place(scope, world)
+                attempt.in_scope = self.deps.store.catalogs.count_in_place(scope, world)
             if filters.metadata:
                 if unreadable := unreadable_metadata(catalog, filters):
                     attempt.unreadable = len(unreadable)
@@ -385,7 +385,7 @@ def require_world(
         NotFound: it does not exist, or not for this authority. The two look the same.
         NotFound, NotFound: the same for its generation.
     """
-    world = store.find_world(authority, reference, generation)
+    world = store.worlds.find(authority, reference, generation)
     if world is not None:
         return world
     if generation is None:
@@ -435,7 +435,7 @@ def with_stable_snapshot(
                 raise
             world = latest
             continue
-        if is_settled(outcomes[0]) or store.is_unchanged(world):
+        if is_settled(outcomes[0]) or store.worlds.is_unchanged(world):
             break
         world = require_world(store, authority, world.id, world.selector)
     if not outcomes:

@@ -147,7 +147,7 @@ def embed_query(
     word_states = defaults is not None and deps.word_states and not defaults.plain
     for embedder in deps.embedders_of(profile):
         key = cache_key(scope.world, embedder.endpoint, profile, text)
-        cached = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
+        cached = deps.store.records.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
         if cached is None and (cached := recent.find(scope, key, now=now, ttl=TTL_SECONDS)):
             # The store may have been busy before.
             recent.write(deps.store, scope, now)
@@ -259,7 +259,7 @@ def calibration_of(
         return shipped
     unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
     unbounded = unbounded and not scope.is_limited
-    measured = store.kept_calibration(scope, world) if unbounded else None
+    measured = store.records.kept_calibration(scope, world) if unbounded else None
     return measured or shipped
 
 

@@ -73,7 +73,7 @@ class Retrieval(BundleRequest):
         attempt, world = self.attempt, self._world
         if reason is None and world.generation is not None:
             store, authority = self.pipeline.deps.store, self.pipeline.authority
-            whole = store.scope_of(authority, world, world.generation)
+            whole = store.catalogs.scope_of(authority, world, world.generation)
             reason = self._why_not_found(attempt.scope or whole, chunk_id)
         codes = APPROXIMATE.code, METADATA_DAMAGED
         warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)
@@ -217,7 +217,7 @@ class Retrieval(BundleRequest):
         if record is None or not record.live:
             return Reason(WhyNot.ABSENT)
         store, world = self.pipeline.deps.store, self._world
-        catalog = store.document_catalog(scope, world) if scope.is_limited else None
+        catalog = store.catalogs.documents(scope, world) if scope.is_limited else None
         if catalog is not None and record.document.number not in catalog.numbers:
             return Reason(WhyNot.ABSENT)
         if record.state is not ChunkState.EMBEDDED or record.chunk is None:
@@ -229,7 +229,7 @@ class Retrieval(BundleRequest):
         parts = reveal(verified[0], scope)
         if not parts:
             return Reason(WhyNot.FILTERED)
-        stored = self.pipeline.deps.store.vectors(scope, [embedded]).get(embedded)
+        stored = self.pipeline.deps.store.chunks.vectors(scope, [embedded]).get(embedded)
         if stored is None:
             return Reason(WhyNot.NOT_EMBEDDED)
         ranking, selection = self._vectors(self.attempt, scope)
@@ -290,14 +290,16 @@ class Retrieval(BundleRequest):
             if number not in names:
                 # Its document was added since the catalog was read.
                 raise Restart
-            span = next(find_passage(text, store.canonical_text(scope, number)), None)
+            span = next(find_passage(text, store.documents.canonical_text(scope, number)), None)
             if span is None:
                 continue
             name, path = names[number]
-            before = [entry for entry in store.outline(scope, number) if entry.start <= span[0]]
+            before = [
+                entry for entry in store.documents.outline(scope, number) if entry.start <= span[0]
+            ]
             chapter = (before[-1].chapter if before else None) or name
             section = (before[-1].section if before else None) or chapter
-            first, last = store.sentences_across(scope, number, *span)
+            first, last = store.documents.sentences_across(scope, number, *span)
             return (
                 Located(
                     document=number,
@@ -337,7 +339,7 @@ class _Related(Struct, frozen=True):
             return visible
         hashes = [part.embedded_hash or part.text_hash for part in visible]
         unknown = [text_hash for text_hash in hashes if text_hash not in self.known]
-        stored = self.pipeline.deps.store.vectors(self.scope, unknown) if unknown else {}
+        stored = self.pipeline.deps.store.chunks.vectors(self.scope, unknown) if unknown else {}
         distance = self.scope.profile.distance
         for text_hash in unknown:
             vector = stored.get(text_hash)

@@ -487,9 +487,9 @@ def read_chunks(
     """
     store, records = deps.store, dict[ChunkId, ChunkRecord]()
     if ids and scope.position is not None:
-        return store.read_chunks(scope, ids, vectors=True)
+        return store.chunks.read(scope, ids, vectors=True)
     if ids:
-        records = store.read_chunks(scope, ids, word_states=word_states)
+        records = store.chunks.read(scope, ids, word_states=word_states)
     for known, record in records.items():
         if (chunk := record.chunk) is not None and chunk.sentences:
             sentences = tuple(_cut(deps, chunk, sentence) for sentence in chunk.sentences)

@@ -125,7 +125,7 @@ class Layout(Struct, frozen=True):
         import numpy as np
 
         if unknown := [id for id in ids if id not in self.places]:
-            for id, (key, index) in store.locate_chunks(scope, unknown).items():
+            for id, (key, index) in store.chunks.locate(scope, unknown).items():
                 place = self.place_of_key(key, index)
                 if place is not None and self.lengths[place] != OUTSIDE:
                     self.places[id] = place
@@ -177,7 +177,7 @@ class Layout(Struct, frozen=True):
             wanted = [entry.ref.document in scope.documents for entry in self.entries]
             inside &= np.array(wanted, bool)[self.rows]
         if scope.names_place:
-            found = (self.place_of_key(*chunk) for chunk in store.placed(scope))
+            found = (self.place_of_key(*chunk) for chunk in store.catalogs.placed(scope))
             within = np.zeros(len(inside), bool)
             within[[place for place in found if place is not None]] = True
             inside &= within
@@ -197,11 +197,13 @@ class Layout(Struct, frozen=True):
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places of the chunks with a term, and its count in each; see `recent`."""
-        return self._place(store, scope, term, store.postings(scope, [term])[term])
+        return self._place(store, scope, term, store.catalogs.postings(scope, [term])[term])
 
     def load_places(self, store: Store, scope: Scope, terms: Set[str]) -> None:
         """Find the places of many terms with one statement."""
-        for term, postings in store.postings(scope, [*(terms - self.recent.keys())]).items():
+        for term, postings in store.catalogs.postings(
+            scope, [*(terms - self.recent.keys())]
+        ).items():
             self._place(store, scope, term, postings)
 
     def _place(
@@ -210,7 +212,7 @@ class Layout(Struct, frozen=True):
         import numpy as np
 
         if postings.damaged:
-            store.forget_words(scope, postings.damaged)
+            store.catalogs.forget_words(scope, postings.damaged)
             raise Restart
         pairs = np.frombuffer(postings.packed, POSTING)
         keys = np.array(postings.keys, np.int64)
@@ -297,7 +299,7 @@ def count_words(store: Store, scope: Scope, world: World) -> Layout:
     Returns the layout of all counts. A chunk whose bytes do not match their hash is skipped; its
     revision is counted again once the world has changed.
     """
-    layout, done = layout_of(store.word_catalog(scope, world)), set[RevisionRef]()
+    layout, done = layout_of(store.catalogs.words(scope, world)), set[RevisionRef]()
     # Deleting the words of a revision also deletes words of others in the same rows, which are
     # counted again.
     while due := [entry for entry in layout.due if entry.ref not in done]:
@@ -306,9 +308,9 @@ def count_words(store: Store, scope: Scope, world: World) -> Layout:
         for start in range(0, len(due), REVISIONS_AT_ONCE):
             part = due[start : start + REVISIONS_AT_ONCE]
             counted = [count_revision(store, everyone, entry.ref, entry.language) for entry in part]
-            store.keep_words(everyone, counted)
+            store.catalogs.keep_words(everyone, counted)
         done.update(entry.ref for entry in due)
-        layout = layout_of(store.word_catalog(scope, world))
+        layout = layout_of(store.catalogs.words(scope, world))
     return layout
 
 
@@ -319,9 +321,9 @@ def complete_counts(store: Store, scope: Scope, named: Collection[str] | None = 
     was changed, or if a chunk is too long for the model. If ids are given, only these documents are
     checked; if one of them is due, all that are due are counted.
     """
-    recipes = store.word_recipes(scope, named=named)
+    recipes = store.catalogs.word_recipes(scope, named=named)
     if any(recipe != recipe_of(language) for language, recipe in recipes):
-        world = store.find_world(scope.authority, scope.world, scope.generation.number)
+        world = store.worlds.find(scope.authority, scope.world, scope.generation.number)
         if world is not None:
             count_words(store, scope, world)
 
@@ -331,7 +333,7 @@ def keep_counting(store: Store, scope: Scope, named: Collection[str] | None = No
 
     For libraries that count no words while ingesting: without such searches it costs one query.
     """
-    if store.counts_words(scope):
+    if store.catalogs.counts_words(scope):
         complete_counts(store, scope, named)
 
 
@@ -345,7 +347,7 @@ def count_revision(
     chunks = [
         # The very bytes that were hashed are decoded; nothing is read a second time.
         (chunk.index, chunk.data.decode(), chunk.text_hash)
-        for chunk in store.countable(scope, ref)
+        for chunk in store.catalogs.countable(scope, ref)
         if (only is None or chunk.index in only) and hash_bytes(chunk.data) == chunk.text_hash
     ]
     return CountedRevision(ref, _count_texts(chunks, language))

@@ -141,9 +141,9 @@ def open_library(
         folder=folder,
         model=model,
         clock=clock,
-        cooldowns=store,
+        cooldowns=store.limits,
         counter=wordpiece,
-        paces=store if on_server else None,
+        paces=store.limits if on_server else None,
     )
     assets = defer(partial(_assets, folder, settings))
     pictures = _pictures(folder, settings)
@@ -158,7 +158,7 @@ def open_library(
 
         return check_environment(context, store, index, rerank)
 
-    models = chat if chat is not None else providers.chat_models(settings, clock, store)
+    models = chat if chat is not None else providers.chat_models(settings, clock, store.limits)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
@@ -185,7 +185,7 @@ def open_library(
             default_model="" if embedder else providers.configured_model(settings),
             chat=models,
             chat_servers=defer(
-                lambda: component("chat_servers", "server", folder, clock, store, models)
+                lambda: component("chat_servers", "server", folder, clock, store.limits, models)
             )
             if chat is None
             else None,

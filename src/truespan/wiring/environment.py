@@ -38,7 +38,7 @@ def check_environment(
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
         *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=now),
-        *store.soundness(),
+        *store.scrub.soundness(),
         _check_index(settings, index),
         _check_model(context),
         _check_keys(settings, provider, "embedding", keyless),

@@ -93,7 +93,7 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
 def make_index(folder: Path, settings: Settings, clock: Clock, store: Store) -> QdrantServerIndex:
     """Return the index on the configured server; it connects when it is first used."""
     options = server_options(folder, settings)
-    return QdrantServerIndex(options, clock, library_id=store.library_id)
+    return QdrantServerIndex(options, clock, library_id=store.worlds.library_id)
 
 
 def check_server(index: VectorIndex, found: Check) -> Check:

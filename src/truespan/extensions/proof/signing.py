@@ -116,7 +116,7 @@ class Signer(Struct, frozen=True):
             reading["reading"] = {"document": book, "position": scope.position}
         return {
             "operation": asked.operation.value,
-            "library": self.components.store.library_id(),
+            "library": self.components.store.worlds.library_id(),
             "time": format_time(self.components.clock.now()),
             "version": _version(),
             "world": world.id,
@@ -151,7 +151,7 @@ class Signer(Struct, frozen=True):
                 "revision": cells.number,
                 "source_hash": cells.source_hash,
             }
-            for cells in self.components.store.intact_revisions(scope, revisions)
+            for cells in self.components.store.catalogs.intact_revisions(scope, revisions)
             if cells.number == revisions[cells.document]
         ]
 
@@ -205,7 +205,7 @@ class LibraryKeys(LibraryPart, frozen=True):
         """Return the public keys, the oldest first. The last one signs, unless it is retired."""
         keys = self._components.signing_keys
         public = keys.public_keys() if keys is not None else ()
-        return PublicKeys(self._components.store.library_id(), public)
+        return PublicKeys(self._components.store.worlds.library_id(), public)
 
     def create(self) -> PublicKeys:
         """Create a signing key unless there is one.

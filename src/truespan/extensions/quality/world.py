@@ -259,7 +259,7 @@ class WorldEvaluation(WorldPart, frozen=True):
             proposed, notes = propose(passages, by_query, far, source)
         in_force = calibration_of(store, scope)
         if keep and proposed is not None:
-            store.keep_calibration(scope, proposed)
+            store.records.keep_calibration(scope, proposed)
         return CalibrationReport(
             profile=str(scope.profile),
             passages=passages,
@@ -288,7 +288,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         scope = self._scope()
         if not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("forget a calibration")
-        return self._access.components.store.forget_calibration(scope)
+        return self._access.components.store.records.forget_calibration(scope)
 
     def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]:
         """Return golden queries, parsed and checked.
@@ -394,10 +394,10 @@ class WorldEvaluation(WorldPart, frozen=True):
         phrases = (phrase for query in queries if query.id in missed for phrase in query.phrases)
         absent = {normalize_text(phrase): phrase for phrase in phrases}
         store = self._access.components.store
-        for document in store.documents(scope) if absent else ():
+        for document in store.documents.all(scope) if absent else ():
             # A damaged document is reported elsewhere, and its text is not known.
             with suppress(StoreDamaged):
-                text = normalize_text(store.canonical_text(scope, document.number))
+                text = normalize_text(store.documents.canonical_text(scope, document.number))
                 absent = {plain: phrase for plain, phrase in absent.items() if plain not in text}
             if not absent:
                 return
@@ -414,7 +414,9 @@ class WorldEvaluation(WorldPart, frozen=True):
         record = access.record()
         if record.generation is None:
             raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
-        return access.components.store.scope_of(access.authority, record, record.generation)
+        return access.components.store.catalogs.scope_of(
+            access.authority, record, record.generation
+        )
 
     def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
         search = partial(
@@ -491,7 +493,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         return DocumentNames(self._active_documents(scope).values())
 
     def _active_documents(self, scope: Scope) -> Mapping[int, Document]:
-        documents = self._access.components.store.documents(scope)
+        documents = self._access.components.store.documents.all(scope)
         return {document.number: document for document in documents if document.active is not None}
 
     def _unrelated_high(self, scope: Scope, golden: Sequence[GoldenQuery]) -> float | None:
@@ -500,14 +502,14 @@ class WorldEvaluation(WorldPart, frozen=True):
         names = DocumentNames(documents.values())
         embedded = (
             (chunk.document, chunk.vector)
-            for page in store.expected(scope)
+            for page in store.chunks.expected(scope)
             for chunk in page
             if chunk.vector is not None
             and chunk.document in documents
             and chunk.revision == documents[chunk.document].active
         )
         # Spread evenly over the generation, and always the same ones.
-        step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
+        step = max(1, store.worlds.status(scope).embedded // SAMPLED_PASSAGES)
         sample = list(islice(embedded, 0, None, step))
         pipeline, world, scores = self._access.pipeline, self._access.record(), []
         for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:

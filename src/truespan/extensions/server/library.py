@@ -72,7 +72,7 @@ class LibraryServer:
 
     def count_request(self, token: str, per_minute: int) -> float:
         """Count a request of a token for all processes; return 0 or the seconds to wait."""
-        return self._components.store.count_request(token, per_minute)
+        return self._components.store.limits.count_request(token, per_minute)
 
     def idempotency(self) -> IdempotencyStore:
         """Return a new object that runs requests with an idempotency key, for one process."""
@@ -98,7 +98,7 @@ class LibraryServer:
 
     def check_ready(self) -> None:
         """Return once store and index have answered."""
-        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._components.store.worlds.all(OWNER.narrow(worlds=(), verbs=()))
         self._components.index.collections()
 
     def resume_waiting(self) -> list[Job]:
@@ -159,7 +159,7 @@ class IdempotencyStore:
     def _claim(self, key: ReplayKey, fingerprint: bytes) -> bytes | None:
         """Claim a key for this process; return the stored reply if there is one."""
         store, processes, digest = self._components.store, self._components.processes, key.digest()
-        claim = store.claim_key(digest, fingerprint, processes.own())
+        claim = store.limits.claim_key(digest, fingerprint, processes.own())
         if claim is None:
             return None
         if claim.fingerprint != fingerprint:
@@ -167,7 +167,7 @@ class IdempotencyStore:
         if claim.reply is not None:
             return key.sealed(claim.reply)
         # A process that died before it stored its reply has not sent it either.
-        if processes.is_alive(claim.process) or not store.take_over_key(
+        if processes.is_alive(claim.process) or not store.limits.take_over_key(
             digest, claim.process, processes.own()
         ):
             raise Conflict(code="idempotency_key_busy", retry_after=1.0)
@@ -198,6 +198,6 @@ class IdempotencyStore:
     def _write(self, digest: bytes, reply: bytes | None) -> None:
         store, own = self._components.store, self._components.processes.own()
         if reply is None:
-            store.release_key(digest, own)
+            store.limits.release_key(digest, own)
         else:
-            store.keep_reply(digest, own, reply)
+            store.limits.keep_reply(digest, own, reply)

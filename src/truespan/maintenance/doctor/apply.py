@@ -58,19 +58,19 @@ class Applier(Struct, frozen=True):
     def world(self, scope: Scope, plan: WorldPlan) -> None:
         """Apply the items of a whole world. The indexer deletes retired revisions later."""
         damaged = {
-            *map(revision_item, self.store.revision_flaws(scope)),
-            *map(tally_item, self.store.tally_flaws(scope)),
-            *map(chunks_item, self.store.chunk_flaws(scope)),
+            *map(revision_item, self.store.scrub.revision_flaws(scope)),
+            *map(tally_item, self.store.scrub.tally_flaws(scope)),
+            *map(chunks_item, self.store.scrub.chunk_flaws(scope)),
         }
         generations = {
             kept.generation.number: replace(scope, generation=kept.generation)
-            for kept in self.store.kept_generations(scope)
+            for kept in self.store.worlds.kept_generations(scope)
         }
         for own in generations.values():
             damaged |= set(words_items(self.store, own))
         for item in plan.items:
             if item.action is Action.DROP_VECTORS:
-                self.store.drop_foreign_vectors(scope)
+                self.store.scrub.drop_foreign_vectors(scope)
                 self.result.count(item.action, item.count)
             elif item.finding in _OF_DOCUMENTS and item not in damaged:
                 self.result.skipped.append(item)
@@ -79,20 +79,20 @@ class Applier(Struct, frozen=True):
                 ref = RevisionRef(int(document), int(revision))
                 match item.action:
                     case Action.COUNT_AGAIN:
-                        self.store.count_again(scope, ref, int(rest))
+                        self.store.scrub.count_again(scope, ref, int(rest))
                         self.result.count(item.action)
-                    case Action.RESTORE_DOCUMENT if self.store.restore_revision(
+                    case Action.RESTORE_DOCUMENT if self.store.scrub.restore_revision(
                         scope, ref, RevisionPart(rest)
                     ):
                         self.result.count(item.action)
                     case Action.COUNT_WORDS:
-                        self.store.forget_words(generations[int(rest)], [ref])
+                        self.store.catalogs.forget_words(generations[int(rest)], [ref])
                         self.result.count(item.action)
                     case Action.REBUILD_CHUNKS if self.rebuild_chunks(ref, int(rest)):
                         self.result.count(item.action)
                     case _:
                         # Without this, ingesting the same bytes again would count as unchanged.
-                        self.store.distrust(scope, ref)
+                        self.store.scrub.distrust(scope, ref)
 
     def generation(self, scope: Scope, plan: GenerationPlan, embedder: Embedder | None) -> None:
         """Apply the items of one generation.
@@ -104,7 +104,7 @@ class Applier(Struct, frozen=True):
         if not items:
             return
         if self.index.prepare(scope):
-            self.store.mark_all_pending(scope)
+            self.store.chunks.mark_all_pending(scope)
         for page, unchanged in zip(
             pages(items, PAGE),
             Examiner(self.store, self.index).unchanged_items(scope, items),
@@ -121,7 +121,7 @@ class Applier(Struct, frozen=True):
             by_action.setdefault(item.action, []).append(item)
         broken = (*by_action.get(Action.RESTORE, ()), *by_action.get(Action.SET_ASIDE, ()))
         rows = [ChunkId(item.subject) for item in broken]
-        restored = [chunk_id for chunk_id in rows if self.store.rebuild_chunk(scope, chunk_id)]
+        restored = [chunk_id for chunk_id in rows if self.store.chunks.rebuild(scope, chunk_id)]
         self.result.count(Action.RESTORE, len(restored))
         if lost := [chunk_id for chunk_id in rows if chunk_id not in set(restored)]:
             self.index.delete(scope, lost)
@@ -130,15 +130,15 @@ class Applier(Struct, frozen=True):
         again = [TextHash(item.subject) for item in by_action.get(Action.EMBED, ())]
         again += self._wrong_vectors(scope, write, embedder) if embedder else []
         if again:
-            self.store.forget_vectors(scope, again)
+            self.store.scrub.forget_vectors(scope, again)
             self.result.count(Action.EMBED, len(again))
         states = [TextHash(item.subject) for item in by_action.get(Action.COMPUTE_STATES, ())]
         if states:
-            self.store.forget_word_states(scope, states)
+            self.store.word_states.forget(scope, states)
             self.result.count(Action.COMPUTE_STATES, len(states))
         # The place of restored rows was unknown, so their points are written again too.
         if ids := {*(ChunkId(item.subject) for item in write), *restored}:
-            self.store.mark_pending(scope, sorted(ids))
+            self.store.chunks.mark_pending(scope, sorted(ids))
             self.result.count(Action.WRITE, len(write))
         duplicates = [item for item in write if item.finding is Finding.DUPLICATE_POINT]
         deleted = by_action.get(Action.DELETE, [])
@@ -153,9 +153,9 @@ class Applier(Struct, frozen=True):
         if not ids:
             return []
         points = {point.chunk_id: point.vector for point in self.index.read(scope, ids)}
-        records = self.store.read_chunks(scope, ids)
+        records = self.store.chunks.read(scope, ids)
         wrong: list[TextHash] = []
-        for chunk in self.store.expected_among(scope, ids):
+        for chunk in self.store.scrub.expected_among(scope, ids):
             stored, indexed = chunk.vector or b"", points.get(chunk.chunk_id, b"")
             record = records.get(chunk.chunk_id)
             data = record.chunk.data if record and record.chunk else b""

@@ -184,7 +184,7 @@ def sample(
     found: list[Item] = []
     tried = 0
     try:
-        for chunk, text in store.sample(scope, count):
+        for chunk, text in store.scrub.sample(scope, count):
             tried += 1
             stored = chunk.vector or b""
             if cosine(embedder.embed_documents([text])[0], stored) < MIN_SIMILARITY:
@@ -249,18 +249,18 @@ class Examiner(Struct, frozen=True):
         if record.generation is None:
             return plan
         store, scope = self.store, Scope(authority, record.id, record.generation)
-        plan.items += map(revision_item, store.revision_flaws(scope))
-        plan.items += map(tally_item, store.tally_flaws(scope))
-        plan.items += map(chunks_item, store.chunk_flaws(scope))
-        foreign, retired = store.foreign_vectors(scope), len(store.retired(scope))
+        plan.items += map(revision_item, store.scrub.revision_flaws(scope))
+        plan.items += map(tally_item, store.scrub.tally_flaws(scope))
+        plan.items += map(chunks_item, store.scrub.chunk_flaws(scope))
+        foreign, retired = store.scrub.foreign_vectors(scope), len(store.documents.retired(scope))
         plan.items += _present(Finding.FOREIGN_VECTORS, Action.DROP_VECTORS, foreign)
         plan.items += _present(Finding.RETIRED, Action.CLEAR, retired)
-        for kept in store.kept_generations(scope):
+        for kept in store.worlds.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
             plan.items += words_items(store, own)
             generation = self.generation(own, named=kept.named, name=record.name, needs_index=False)
             plan.generations.append(generation)
-        after = store.find_world(authority, record.id)
+        after = store.worlds.find(authority, record.id)
         if after is None or after.changes != record.changes:
             for generation in plan.generations:
                 self._check_again(authority, record, generation)
@@ -269,9 +269,9 @@ class Examiner(Struct, frozen=True):
     def _records(self, world: WorldId) -> Iterator[Item]:
         store = self.store
         for finding, damaged in (
-            (Finding.DAMAGED_NOTE, store.damaged_notes(world)),
-            (Finding.DAMAGED_CONVERSATION, store.damaged_conversations(world)),
-            (Finding.DAMAGED_POSITION, store.damaged_positions(world)),
+            (Finding.DAMAGED_NOTE, store.notes.damaged(world)),
+            (Finding.DAMAGED_CONVERSATION, store.conversations.damaged(world)),
+            (Finding.DAMAGED_POSITION, store.readers.damaged_positions(world)),
         ):
             for subject in damaged:
                 yield Item(finding, Action.REMOVE, subject)
@@ -288,13 +288,13 @@ class Examiner(Struct, frozen=True):
             for item in items
             if item.action in CHUNK_ACTIONS and item.finding is not Finding.DUPLICATE_POINT
         ]
-        broken = [flaw for page in self.store.text_flaws(scope, ids) for flaw in page]
+        broken = [flaw for page in self.store.scrub.text_flaws(scope, ids) for flaw in page]
         for flaw in broken:
             # A lost row can be restored once the text of its document was restored.
             yield from (text_item(replace(flaw, restorable=False)), text_item(flaw))
         dimensions = scope.profile.dimensions
         points = {point.chunk_id: point for point in self.index.read(scope, ids)}
-        expected = {chunk.chunk_id: chunk for chunk in self.store.expected_among(scope, ids)}
+        expected = {chunk.chunk_id: chunk for chunk in self.store.scrub.expected_among(scope, ids)}
         unplaced = {flaw.chunk_id for flaw in broken}
         for chunk_id, chunk in expected.items():
             found = points.get(chunk_id)
@@ -310,13 +310,15 @@ class Examiner(Struct, frozen=True):
         hashes = [item.subject for item in items if item.action is Action.COMPUTE_STATES]
         yield from states_items(self.store, scope, hashes)
         doubted = {item.subject: item for item in items if item.action is Action.EMBED}
-        for page in self.store.kept_vectors(scope, [TextHash(text_hash) for text_hash in doubted]):
+        for page in self.store.scrub.kept_vectors(
+            scope, [TextHash(text_hash) for text_hash in doubted]
+        ):
             for text_hash, vector, _ in page:
                 if digest(vector).hex() == doubted[text_hash].seen:
                     yield doubted[text_hash]
 
     def _check_again(self, authority: Authority, record: World, plan: GenerationPlan) -> None:
-        now = self.store.find_world(authority, record.id, plan.number)
+        now = self.store.worlds.find(authority, record.id, plan.number)
         if now is None or now.generation is None:
             plan.items = []
             return
@@ -336,14 +338,14 @@ class Examiner(Struct, frozen=True):
         """
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
-        for page in self.store.kept_vectors(scope):
+        for page in self.store.scrub.kept_vectors(scope):
             for text_hash, vector, intact in page:
                 flaw = stored_vector_flaw(vector, scope.profile.dimensions)
                 flaw = flaw or (None if intact else Finding.CHANGED_VECTOR)
                 if flaw:
                     plan.items.append(Item(flaw, Action.EMBED, text_hash, digest(vector).hex()))
         plan.items += states_items(self.store, scope)
-        broken = [flaw for page in self.store.text_flaws(scope) for flaw in page]
+        broken = [flaw for page in self.store.scrub.text_flaws(scope) for flaw in page]
         plan.items += map(text_item, broken)
         unplaced = frozenset(flaw.chunk_id for flaw in broken)
         try:
@@ -376,8 +378,8 @@ class Examiner(Struct, frozen=True):
 
     def _status(self, scope: Scope) -> list[Item]:
         # Counted, not read from the tallies, which may be wrong themselves.
-        pending, quarantined = self.store.unsettled(scope)
-        repairs = self.store.status(scope).repairs
+        pending, quarantined = self.store.scrub.unsettled(scope)
+        repairs = self.store.worlds.status(scope).repairs
         return [
             *_present(Finding.PENDING, Action.EMBED_PENDING, pending),
             *_present(Finding.QUARANTINED, Action.NOTHING, quarantined),
@@ -404,7 +406,7 @@ class Examiner(Struct, frozen=True):
                     plan.items.append(Item(Finding.DUPLICATE_POINT, Action.WRITE, point.chunk_id))
                 digests[key] = point_digest(point, scope.profile.dimensions)
         doubted = {item.subject for item in plan.items if item.action is Action.EMBED}
-        for chunk in filter(is_now, chain.from_iterable(self.store.expected(scope))):
+        for chunk in filter(is_now, chain.from_iterable(self.store.chunks.expected(scope))):
             plan.checked_chunks += 1
             found = digests.pop(_key(chunk.chunk_id), None)
             if chunk.text_hash in doubted:
@@ -420,7 +422,7 @@ class Examiner(Struct, frozen=True):
         A chunk in any state may be in progress, except a quarantined one, whose point is useless.
         """
         for ids in pages(strays, PAGE):
-            records = self.store.read_chunks(scope, ids)
+            records = self.store.chunks.read(scope, ids)
             for chunk_id in ids:
                 record = records.get(chunk_id)
                 if record is None or record.state is ChunkState.QUARANTINED:
@@ -457,7 +459,7 @@ def chunks_item(flaw: CountFlaw) -> Item:
 
 def words_items(store: Store, scope: Scope) -> Iterator[Item]:
     """Yield the damaged word counts of a generation."""
-    for ref, seen in store.word_flaws(scope):
+    for ref, seen in store.catalogs.word_flaws(scope):
         subject = f"{ref.document}.{ref.revision}.{scope.generation.number}"
         yield Item(Finding.WRONG_WORDS, Action.COUNT_WORDS, subject, seen)
 
@@ -465,7 +467,7 @@ def words_items(store: Store, scope: Scope) -> Iterator[Item]:
 def states_items(store: Store, scope: Scope, hashes: Sequence[str] | None = None) -> Iterator[Item]:
     """Yield the damaged states of words, among the texts with `hashes` if given."""
     among = None if hashes is None else [TextHash(text_hash) for text_hash in hashes]
-    for text_hash, seen in store.word_state_flaws(scope, among):
+    for text_hash, seen in store.word_states.flaws(scope, among):
         yield Item(Finding.DAMAGED_STATES, Action.COMPUTE_STATES, text_hash, seen)
 
 

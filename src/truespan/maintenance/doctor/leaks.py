@@ -127,11 +127,13 @@ def try_store(store: Store, scopes: Sequence[Scope]) -> Check:
     """Check that no chunk of a world can be read through the scope of another."""
     name, foreign = "separation of worlds in the store", _canary_world()
     for place, scope in enumerate(scopes):
-        page = next(iter(store.expected(scope)), [])
+        page = next(iter(store.chunks.expected(scope)), [])
         sample = [chunk.chunk_id for chunk in page[:_MANY]]
         for world in {foreign, scopes[place - 1].world} - {scope.world}:
             other = replace(scope, world=world, authority=OWNER)
-            if sample and (store.read_chunks(other, sample) or store.expected_among(other, sample)):
+            if sample and (
+                store.chunks.read(other, sample) or store.scrub.expected_among(other, sample)
+            ):
                 says = "LEAK: chunks of one world can be read through another"
                 remedy = "Stop using this library and report the problem."
                 return Check(name, Verdict.PROBLEM, says, remedy)

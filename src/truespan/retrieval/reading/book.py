@@ -111,7 +111,9 @@ class ReaderRetrieval(BundleRequest):
             return Reason(WhyNot.ABSENT)
         known = (
             reader_chunk_id(scope.world, scope.generation.number, position.document, *mark)
-            for mark in self.pipeline.deps.store.whole_marks(scope, position.ref, position.sid)
+            for mark in self.pipeline.deps.store.readers.whole_marks(
+                scope, position.ref, position.sid
+            )
         )
         if chunk_id not in known:
             return Reason(WhyNot.ABSENT)
@@ -249,7 +251,7 @@ class ReaderRetrieval(BundleRequest):
 
         They count as pending, so that a search by words does not find them.
         """
-        words = self.pipeline.deps.store.revision_words(scope, world, position.ref)
+        words = self.pipeline.deps.store.catalogs.revision_words(scope, world, position.ref)
         failures = [
             VerificationFailure(FailureKind.STALE, id, text_hash, text_hash, inf)
             for id, text_hash in read_part(words, position.sid).miscounted
@@ -285,7 +287,7 @@ class ReaderRetrieval(BundleRequest):
         with self.pipeline.deps.trace.stage(Stage.SCOPED):
             position = scope = None
             if world.generation is not None:
-                scope = store.scope_of(authority, world, world.generation)
+                scope = store.catalogs.scope_of(authority, world, world.generation)
                 # The position is read here, once, before the index is queried.
                 position = find_position(self._read_positions(scope), book)
             if scope is not None and position is not None:
@@ -297,7 +299,7 @@ class ReaderRetrieval(BundleRequest):
             # A caller who may not see the world's documents cannot tell a missing document from one
             # without a position, so that names cannot be guessed.
             if book is not None and authority.may(Verb.READ, world.id):
-                catalog = store.document_catalog(scope, world) if scope else None
+                catalog = store.catalogs.documents(scope, world) if scope else None
                 if catalog is None or not catalog.named([book]):
                     raise NotFound("document", book)
             attempt.warnings.append(NO_POSITION)
@@ -328,7 +330,7 @@ class ReaderRetrieval(BundleRequest):
                 position.chunking,
                 word_states=attempt.states is not None and mode is not Mode.VECTOR,
             )
-        attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
+        attempt.stored = store.catalogs.whole_chunks(scope, attempt.world, ref, position.sid)
         attempt.in_scope = attempt.stored + len(tail)
         vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
         similarities = similarities_of(vector, [*vectors.values()], scope.profile.distance)

@@ -265,7 +265,7 @@ class FusedBookSearch(Struct):
             if place < tail and place not in known
         }
         self._changes = None
-        vectors = self.deps.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
+        vectors = self.deps.store.chunks.vectors(self.scope, [*hashes.values()]) if hashes else {}
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
         similarities = similarities_of(
             self.vector, [vectors[hashes[place]] for place in ranked], self.scope.profile.distance
@@ -298,7 +298,7 @@ class FusedBookSearch(Struct):
             for one in candidates
         }
         self._changes = None
-        stored = self.deps.store.vectors(self.scope, [*hashes.values()])
+        stored = self.deps.store.chunks.vectors(self.scope, [*hashes.values()])
         vectors = {**stored, **self.tail_vectors}
         return {key: vectors[known] for key, known in hashes.items() if known in vectors}
 
@@ -337,7 +337,7 @@ class FusedBookSearch(Struct):
         if ids:
             store = self.deps.store
             with self.deps.trace.stage(Stage.VERIFIED):
-                read = store.read_chunks(self.scope, ids, word_states=word_states)
+                read = store.chunks.read(self.scope, ids, word_states=word_states)
                 self._records.update(read)
                 self._changes = next((record.changes for record in read.values()), None)
 

@@ -65,7 +65,9 @@ class Pages(Struct, frozen=True):
         first, last = wanted.offset, wanted.offset + wanted.limit
         if self.until is not None:
             last = min(last, self.until)
-        stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
+        stored = (
+            self.store.readers.sentences(self.scope, self.ref, first, last) if first <= last else []
+        )
         if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
             raise errors.StoreDamaged("A sentence of the document is missing.")
         if self.until is not None and len(stored) != max(last - first + 1, 0):
@@ -97,7 +99,7 @@ class Pages(Struct, frozen=True):
     def _sentences(self, shown: Sequence[StoredSentence]) -> Iterator[PageSentence]:
         # The character before the first sentence shows whether it begins a line.
         start = max(shown[0].start - 1, 0)
-        passage = self.store.passage(self.scope, self.ref, start, shown[-1].end)
+        passage = self.store.readers.passage(self.scope, self.ref, start, shown[-1].end)
         if passage is None:
             raise Restart
         # Bytes that cannot be decoded are replaced, and the text then no longer matches its hash.
@@ -132,7 +134,7 @@ class Pages(Struct, frozen=True):
         matter.
         """
         until = self.until
-        figures = self.store.figures(self.scope, self.ref, all_of_them=until is None)
+        figures = self.store.readers.figures(self.scope, self.ref, all_of_them=until is None)
         if until is None:
             return figures
         read = [figure.reach is not None and figure.reach <= until for figure in figures]
@@ -285,20 +287,22 @@ def resolve(
         )
     if document.active is None:
         raise errors.NotFound("document", document.doc_id)
-    outline = store.outline(scope, document.number)
+    outline = store.documents.outline(scope, document.number)
     # Lists such as the contents stand at the end, but a reader who has seen a line of one has not
     # read that far.
     body_end = contents_start([(e.start, Place(e.chapter, e.section)) for e in outline])
     if passage is not None:
-        text = store.canonical_text(scope, document.number)[:body_end]
+        text = store.documents.canonical_text(scope, document.number)[:body_end]
         found = list(find_passage(passage, text))
         if not found:
             raise errors.NotFound("passage")
         if len(found) > 1:
             raise errors.InvalidArgument(code="passage_ambiguous", count=len(found))
-        return store.sentences_across(scope, document.number, *found[0])[1]
+        return store.documents.sentences_across(scope, document.number, *found[0])[1]
     # The last sentence of the active revision; a newer one may be staged.
-    last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
+    last = store.readers.sentence_at(
+        scope, RevisionRef(document.number, document.active), _END_OF_TEXT
+    )
     if through_chapter is not None:
         end = next((e.first_sid - 1 for e in outline if e.start == body_end), last)
         return find_chapter(list_chapters(outline, end), through_chapter, position=position).end
@@ -312,15 +316,15 @@ def resolve(
 def describe_position(store: Store, scope: Scope, position: Position) -> ReadingPosition:
     """Describe a position by the chapters reached and the last sentence read."""
     ref = RevisionRef(position.document, position.revision)
-    last = store.sentences(scope, ref, position.sid, position.sid)
+    last = store.readers.sentences(scope, ref, position.sid, position.sid)
     reached: list[str] = []
     sentence = None
     if not last and position.sid != NOTHING_READ:
         raise Restart
     if last:
-        entries = store.places_until(scope, ref, last[0].end)
+        entries = store.readers.places_until(scope, ref, last[0].end)
         reached = [chapter.name for chapter in list_chapters(entries, position.sid)]
-        sentence = store.text_between(scope, ref, last[0].start, last[0].end)
+        sentence = store.readers.text_between(scope, ref, last[0].start, last[0].end)
         if not last[0].matches(sentence):
             raise errors.StoreDamaged("A sentence of the book does not match its hash.")
     return ReadingPosition(

@@ -55,16 +55,16 @@ class TailMaker(Struct, frozen=True):
         With `word_states`, it has the states of words as well, if the model gives them. A tail is
         stored, so that the next request from this position costs no embedding.
         """
-        tail = self.store.tail(scope, revision, position)
+        tail = self.store.readers.tail(scope, revision, position)
         if tail is None:
             tail = self._build(scope, revision, position, chunking)
             # If the tail cannot be stored, it still serves this request.
             with suppress(StorageFull, StoreBusy):
-                self.store.keep_tail(scope, revision, position, tail)
-                tail = self.store.tail(scope, revision, position) or tail
+                self.store.readers.keep_tail(scope, revision, position, tail)
+                tail = self.store.readers.tail(scope, revision, position) or tail
         first = min((chunk.first_sid for chunk in tail), default=0)
         last = min(max((chunk.last_sid for chunk in tail), default=-1), position)
-        sentences = self.store.sentences(scope, revision, first, last) if tail else []
+        sentences = self.store.readers.sentences(scope, revision, first, last) if tail else []
         for chunk in tail:
             stored = [one for one in sentences if chunk.first_sid <= one.sid <= chunk.last_sid]
             if not stored:
@@ -82,20 +82,20 @@ class TailMaker(Struct, frozen=True):
         self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
     ) -> list[TailChunk]:
         whole = profile.strategy is Strategy.SENTENCES
-        anchor = self.store.anchor(scope, revision, position, at_sentence=whole)
+        anchor = self.store.readers.anchor(scope, revision, position, at_sentence=whole)
         if anchor is not None:
-            record = self.store.read_chunks(scope, [anchor.chunk_id]).get(anchor.chunk_id)
+            record = self.store.chunks.read(scope, [anchor.chunk_id]).get(anchor.chunk_id)
             if record is None or not record.is_intact():
                 # Cutting from the beginning gives the same chunks.
                 anchor = None
         first_sid = anchor.first_sid if anchor else 0
-        stored = self.store.sentences(scope, revision, first_sid, position)
+        stored = self.store.readers.sentences(scope, revision, first_sid, position)
         if not stored or stored[-1].sid != position:
             raise Restart
         start = anchor.start if anchor else 0
         # The whole text is not checked against its hash: unread text must not matter, even if it
         # is damaged.
-        passage = self.store.passage(scope, revision, start, stored[-1].end)
+        passage = self.store.readers.passage(scope, revision, start, stored[-1].end)
         if passage is None:
             raise Restart
         text = passage.text.decode(errors="replace")
@@ -160,7 +160,7 @@ class TailMaker(Struct, frozen=True):
             missing |= stateless
         for batch in self._embed(scope, missing, word_states=word_states):
             with suppress(StorageFull, StoreBusy):
-                self.store.keep_vectors(scope, batch.vectors, batch.states, brief=True)
+                self.store.documents.keep_vectors(scope, batch.vectors, batch.states, brief=True)
             vectors |= batch.vectors
             states |= batch.states
         return [

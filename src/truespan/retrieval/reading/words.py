@@ -201,12 +201,12 @@ def language_read(store: Store, scope: Scope, position: Position) -> str:
     """
     if position.language_declared:
         return position.language
-    last = store.sentences(scope, position.ref, position.sid, position.sid)
+    last = store.readers.sentences(scope, position.ref, position.sid, position.sid)
     if not last:
         raise Restart
     if last[0].end >= SAMPLE:
         return position.language
-    read = store.text_between(scope, position.ref, 0, last[0].end)
+    read = store.readers.text_between(scope, position.ref, 0, last[0].end)
     return detect_language(read) or DEFAULT_LANGUAGE
 
 
@@ -287,7 +287,7 @@ class _ReadCounts(Struct, frozen=True):
         """
         found = index_terms(tuple(self._unstored_terms())).similar_terms(term)
         if self.key is not None:
-            stored = self.store.vocabulary(self.scope, self.world, self.key)
+            stored = self.store.catalogs.vocabulary(self.scope, self.world, self.key)
             found |= index_vocabulary(stored).similar_terms(term)
         self.load(found)
         return found
@@ -296,7 +296,7 @@ class _ReadCounts(Struct, frozen=True):
         """Return a query with compounds and their parts, all of which occur in what was read."""
         indexes = [index_parts(self._unstored_terms())]
         if self.key is not None:
-            stored = self.store.vocabulary(self.scope, self.world, self.key)
+            stored = self.store.catalogs.vocabulary(self.scope, self.world, self.key)
             indexes.append(index_compounds(stored))
 
         def occurs(name: str, term: str) -> bool:
@@ -314,10 +314,10 @@ class _ReadCounts(Struct, frozen=True):
         unknown = sorted({*terms} - self.matches.keys())
         held: dict[str, bytes] | None = {}
         if self.key is not None and unknown:
-            held = self.store.revision_postings(self.scope, self.ref, self.key, unknown)
+            held = self.store.catalogs.revision_postings(self.scope, self.ref, self.key, unknown)
         if held is None:
             # These rows are damaged. They are counted again.
-            self.store.forget_words(self.scope, [self.ref])
+            self.store.catalogs.forget_words(self.scope, [self.ref])
             raise Restart
         self.add(unknown, held)
 
@@ -337,7 +337,7 @@ def _read_counts(
     """
     import numpy as np
 
-    known, ref = store.revision_words(scope, world, position.ref), position.ref
+    known, ref = store.catalogs.revision_words(scope, world, position.ref), position.ref
     part = read_part(known, position.sid)
     spoken = [find_language_again(text.text, language) for text in tail]
     after = [Counter(terms(text.text, own)) for text, own in zip(tail, spoken, strict=True)]
@@ -367,7 +367,7 @@ def _read_counts(
         )
         words = parse_query(query, counts.stemmers, query_language(scope.profile, query))
         wanted = sorted({term for one in words.words for own in one.forms.values() for term in own})
-        held = store.revision_postings(scope, ref, known.key, wanted) if is_stored else {}
+        held = store.catalogs.revision_postings(scope, ref, known.key, wanted) if is_stored else {}
         if held is not None:
             counts.add(wanted, held)
             return counts, words
@@ -395,5 +395,5 @@ def _count_missing(
     if own:
         # Without room to keep them, the counts still serve this request.
         with suppress(StorageFull, StoreBusy):
-            store.keep_words(scope, [counted], brief=True)
+            store.catalogs.keep_words(scope, [counted], brief=True)
     return counted.words

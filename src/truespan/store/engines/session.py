@@ -306,8 +306,9 @@ class SingleStatements(Statements, Generic[DatabaseT]):
 class Part:
     """Base class of the parts of the store, whose methods run statements on the database."""
 
-    _db: Database
-    _clock: Clock
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._db = database
+        self._clock = clock
 
 
 def scope_values(scope: Scope | str | None) -> dict[str, Any]:

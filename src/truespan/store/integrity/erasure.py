@@ -21,7 +21,7 @@ QUERIES_ERASED = "erased"
 
 
 class Erasures(Part):
-    def erasures(self, *, urgent: bool = False) -> list[Erasure]:
+    def all(self, *, urgent: bool = False) -> list[Erasure]:
         """Return the queued erasures in the order of execution; with `urgent`, only urgent ones."""
         rows = self._db.shared.all(
             """SELECT number, kind, world, generation, profile, urgent FROM erasures
@@ -44,7 +44,7 @@ class Erasures(Part):
         return sorted(erasures, key=lambda erasure: _ORDER[erasure.kind])
 
     @retry_on_conflict
-    def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
+    def queue(self, scope: Scope, *, urgent: bool = False) -> None:
         """Queue a rewrite of the store's files and of the index files of the scope's profile."""
         with self._db.write(scope, shared=True, lock=False) as session:
             profiles = session.all(
@@ -52,7 +52,7 @@ class Erasures(Part):
             )
             queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
 
-    def finish_erasure(self, erasure: Erasure) -> None:
+    def finish(self, erasure: Erasure) -> None:
         """Remove a finished erasure, unless it was queued again under a new number."""
         self._db.shared.execute(
             "DELETE FROM erasures WHERE number = :number", number=erasure.number

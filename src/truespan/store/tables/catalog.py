@@ -11,7 +11,8 @@ from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from truespan.store.engines.session import BRIEF_WAIT, Part, Row, retry_on_conflict
+from truespan.protocols import Clock
+from truespan.store.engines.session import BRIEF_WAIT, Database, Part, Row, retry_on_conflict
 from truespan.store.integrity.checksums import (
     CHUNK_CELLS,
     CHUNK_TABLES,
@@ -110,13 +111,13 @@ class StateCache(Generic[T]):
             self._known.clear()
 
 
+# Shared by threads: caches that have locks, and a set that changes by single operations.
 class Catalogs(Part):
     """Labels of documents, and occurrences of words in chunks."""
 
-    _lost_words: set[WorldId]
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: Database, clock: Clock, lost_words: set[WorldId]) -> None:
+        super().__init__(database, clock)
+        self._lost_words = lost_words
         self._document_catalogs = StateCache[DocumentCatalog](64)
         self._limited_catalogs = StateCache[DocumentCatalog](64)
         self._word_catalogs = StateCache[WordCatalog](8)
@@ -125,7 +126,7 @@ class Catalogs(Part):
         self._placed_counts = StateCache[Counter[int]](64)
         self._whole_counts = StateCache[int](1024)
 
-    def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
+    def documents(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of all active documents that the caller sees, by number."""
         whole = self._document_catalogs.get(scope, world, self._read_documents)
         labels = scope.authority.audience
@@ -146,7 +147,7 @@ class Catalogs(Part):
         if isinstance(authority.audience, Unlimited):
             return unlimited_scope(authority, world.id, generation)
         nothing = Scope(authority, world.id, generation, documents=frozenset())
-        return replace(nothing, documents=self.document_catalog(nothing, world).scope)
+        return replace(nothing, documents=self.documents(nothing, world).scope)
 
     def _read_documents(self, scope: Scope) -> DocumentCatalog:
         rows = self._db.at(scope).all(
@@ -224,7 +225,7 @@ class Catalogs(Part):
 
         return self._whole_counts.get(scope, world, read, revision, position)
 
-    def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
+    def words(self, scope: Scope, world: World) -> WordCatalog:
         """Return the active revisions of the scope's generation, by document number.
 
         The catalog is cached until the world changes or words are counted.

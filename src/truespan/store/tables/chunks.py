@@ -142,7 +142,7 @@ _OF_REVISION: Final = f"""
 
 
 class Chunks(Part):
-    def read_chunks(
+    def read(
         self,
         scope: Scope,
         ids: Sequence[ChunkId],
@@ -185,7 +185,7 @@ class Chunks(Part):
                     records[chunk_id] = replace(record, chunk=chunk, intact=whole)
         return records
 
-    def list_chunks(
+    def page(
         self, scope: Scope, revision: RevisionRef, *, first: int, count: int
     ) -> tuple[int, list[ListedChunk]]:
         """Return the number of chunks of a revision, and a page of them in reading order.
@@ -209,12 +209,11 @@ class Chunks(Part):
                 count=count,
                 first=first,
             )
-        records = self.read_chunks(scope, [ChunkId(row[1]) for row in rows])
+        records = self.read(scope, [ChunkId(row[1]) for row in rows])
         return total or 0, [_list_chunk(row, records.get(row[1])) for row in rows]
 
-    def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
-        """Return the key of the revision and the index of each chunk, unverified; `read_chunks`
-        verifies the chunks that are shown."""
+    def locate(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
+        """Return the key of the revision and the index of each chunk, unverified."""
         rows = self._db.at(scope).all(
             """SELECT chunk_id, revision, position FROM states
                WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
@@ -249,7 +248,7 @@ class Chunks(Part):
         if not broken and not wrong:
             return [point.chunk for point in points]
         for chunk in broken:
-            self.rebuild_chunk(scope, chunk)
+            self.rebuild(scope, chunk)
         if wrong:
             with self._db.write(scope, profile=scope.profile.id) as session:
                 session.execute(
@@ -370,7 +369,7 @@ class Chunks(Part):
             session.touch_world()
 
     @retry_on_conflict
-    def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+    def skip(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
         """Quarantine chunks that are too long for the model, so that others can be embedded."""
         with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
@@ -435,9 +434,7 @@ class Chunks(Part):
         )
 
     @retry_on_conflict
-    def rebuild_chunk(
-        self, scope: Scope, chunk_id: ChunkId, *, only_lost: bool = False
-    ) -> bool | None:
+    def rebuild(self, scope: Scope, chunk_id: ChunkId, *, only_lost: bool = False) -> bool | None:
         """Restore a chunk row from canonical text, or quarantine it; return whether it is restored.
 
         With `only_lost`, a chunk whose document has its text is left unchanged, because the doctor

@@ -66,7 +66,7 @@ class TurnContent(msgspec.Struct, frozen=True):
 class Conversations(Part):
     """Conversations. A caller with a token sees only conversations that this token began."""
 
-    def conversation(
+    def find(
         self, authority: Authority, world: WorldId, reference: str, *, reader: str | None
     ) -> ConversationRecord:
         """Return a conversation of a reader, or of the whole world.
@@ -122,7 +122,7 @@ class Conversations(Part):
         shown = _among(world, record.id, [row[1:] for row in rows], documents)
         return [_read_turn(world, record.id, row) for row in rows[: len(shown)]][-max_turns:]
 
-    def conversations(
+    def all(
         self,
         authority: Authority,
         world: WorldId,
@@ -180,7 +180,7 @@ class Conversations(Part):
             if key in turns
         ]
 
-    def damaged_conversations(self, world: WorldId) -> Iterator[str]:
+    def damaged(self, world: WorldId) -> Iterator[str]:
         """Yield the ids of conversations that do not match their checksum, or have such turns."""
         found: dict[str, None] = {}
         for recorded, *cells in self._db.at(world).all(
@@ -268,7 +268,7 @@ class Conversations(Part):
                 session.execute(_DELETE_EMPTY)
 
     @retry_on_conflict
-    def delete_conversations(
+    def delete(
         self,
         authority: Authority,
         world: WorldId,

@@ -9,8 +9,10 @@ from operator import itemgetter
 from typing import Any, Final, LiteralString
 
 from truespan.errors import NotFound, StoreDamaged
+from truespan.protocols import Clock
 from truespan.store.engines.session import (
     BRIEF_WAIT,
+    Database,
     Part,
     Row,
     Session,
@@ -85,11 +87,13 @@ _OWNERS_IN_WORLD: Final = """
 _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
 
+# Shared by threads: a set that changes by single operations.
 class Documents(Part):
-    _lost_words: set[WorldId]
-    """Worlds in which documents have lost their words with a purged document of their segment."""
+    def __init__(self, database: Database, clock: Clock, lost_words: set[WorldId]) -> None:
+        super().__init__(database, clock)
+        self._lost_words = lost_words
 
-    def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
+    def all(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
         """Return the documents that are not deleted, by number; with `named`, only these ids."""
         statement: LiteralString = _LIST
         values: dict[str, Any] = {}
@@ -285,7 +289,7 @@ class Documents(Part):
             session.touch_world()
 
     @retry_on_conflict
-    def move_document(
+    def move(
         self,
         scope: Scope,
         document: int,

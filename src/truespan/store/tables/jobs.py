@@ -54,18 +54,18 @@ _OLD: Final = """
 class Jobs(Part):
     """Jobs. Methods only lock the row of a job, so they do not wait for writers of the world."""
 
-    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+    def begin(self, scope: Scope, kind: str, request: str, process: str) -> Job:
         """Add a running job, and remove the oldest finished jobs of its kind."""
         return self._add_job(scope, kind, request, process, JobState.RUNNING)
 
-    def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Add a job to run in the background; otherwise like `begin_job`."""
+    def queue(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Add a job to run in the background; otherwise like `begin`."""
         return self._add_job(scope, kind, request, process, JobState.QUEUED)
 
-    def queue_job_once(
+    def queue_once(
         self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
     ) -> Job:
-        """Add a job like `queue_job`, unless an equal job is queued; then return that job.
+        """Add a job like `queue`, unless an equal job is queued; then return that job.
 
         With `since`, any job of the kind that was added at that time or later counts as equal.
         """
@@ -115,7 +115,7 @@ class Jobs(Part):
             )
         return Job(**values, state=state, phase=Phase.READING, finished_at=None)
 
-    def requeue_job(
+    def requeue(
         self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
     ) -> bool:
         """Queue a job again; False if its state has changed since it was seen."""
@@ -131,7 +131,7 @@ class Jobs(Part):
             seen=seen.value,
         )
 
-    def start_job(self, scope: Scope, job: str, process: str) -> bool:
+    def start(self, scope: Scope, job: str, process: str) -> bool:
         """Start a queued job; return whether it was started."""
         return self._update(
             scope,
@@ -141,7 +141,7 @@ class Jobs(Part):
             process=process,
         )
 
-    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+    def resume(self, scope: Scope, job: str, process: str) -> bool:
         """Resume a job that did not succeed; False if it is done, queued or running."""
         return self._update(
             scope,
@@ -153,7 +153,7 @@ class Jobs(Part):
             process=process,
         )
 
-    def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
+    def interrupt(self, scope: Scope, job: str, process: str) -> bool:
         """Mark a job of a process as interrupted; False if the process does not have it.
 
         A running background job counts a crash. A job that was to stop is cancelled.
@@ -169,7 +169,7 @@ class Jobs(Part):
             process=process,
         )
 
-    def take_over_job(
+    def take_over(
         self, scope: Scope, job: str, process: str, *, owner: str, max_crashes: int
     ) -> bool:
         """Queue a job of a crashed process again; False if the process does not have it.
@@ -192,7 +192,7 @@ class Jobs(Part):
             max_crashes=max_crashes,
         )
 
-    def cancel_job(self, scope: Scope, job: str) -> None:
+    def cancel(self, scope: Scope, job: str) -> None:
         """Request that a job stops. A job that is not running is cancelled at once."""
         self._update(
             scope,
@@ -212,7 +212,7 @@ class Jobs(Part):
             return session.execute(statement, key=key, now=self._clock.now(), **values) > 0
 
     @retry_on_conflict
-    def record_job(
+    def record(
         self,
         scope: Scope,
         job: str,
@@ -289,16 +289,16 @@ class Jobs(Part):
                 raise Interrupted
             return True
 
-    def job(self, scope: Scope, job: str) -> Job | None:
+    def find(self, scope: Scope, job: str) -> Job | None:
         """Return one job of the world; None if there is none."""
         row = self._db.at(scope).one(f"{_JOBS} AND id = :job", job=job)
         return None if row is None else _read_job(row)
 
-    def jobs(self, scope: Scope) -> list[Job]:
+    def all(self, scope: Scope) -> list[Job]:
         """Return the jobs of the world, the latest first."""
         return [_read_job(row) for row in self._db.at(scope).all(f"{_JOBS} ORDER BY key DESC")]
 
-    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
+    def documents(self, scope: Scope, job: str) -> list[JobDocument]:
         """Return the outcome of each source of a job."""
         rows = self._db.at(scope, job=job).all(
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
@@ -320,7 +320,7 @@ class Jobs(Part):
             for doc_id, name, state, code, reason, chunks in rows
         ]
 
-    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+    def lines(self, scope: Scope, job: str) -> list[JobLine]:
         """Return the last lines of the log of a job."""
         rows = self._db.at(scope).all(
             """SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job

@@ -34,7 +34,7 @@ class Notes(Part):
     """Notes. Every statement that shows or changes one names the world and the reader."""
 
     @retry_on_conflict
-    def add_note(self, scope: Scope, reader: str, revision: RevisionRef, note: StoredNote) -> None:
+    def add(self, scope: Scope, reader: str, revision: RevisionRef, note: StoredNote) -> None:
         """Store a note about an active revision.
 
         Raises:
@@ -71,7 +71,7 @@ class Notes(Part):
                 checksum=note_checksum(scope.world, cells),
             )
 
-    def notes(
+    def read(
         self, scope: Scope, reader: str, revision: RevisionRef, position: int
     ) -> list[StoredNote]:
         """Return the notes of a reader that were written at or before a position, in text order."""
@@ -86,7 +86,7 @@ class Notes(Part):
         )
         return [_read_note(scope.world, row) for row in rows]
 
-    def damaged_notes(self, world: WorldId) -> Iterator[str]:
+    def damaged(self, world: WorldId) -> Iterator[str]:
         """Yield the ids of the notes of all readers that do not match their checksums."""
         after = -1
         while rows := self._db.at(world).all(
@@ -101,7 +101,7 @@ class Notes(Part):
                     yield note.id
 
     @retry_on_conflict
-    def delete_notes(self, scope: Scope, reader: str, note: str | None = None) -> int:
+    def delete(self, scope: Scope, reader: str, note: str | None = None) -> int:
         """Delete a note of a reader, or all of them; return the number of deleted ones.
 
         Notes about documents outside the audience of the caller stay.

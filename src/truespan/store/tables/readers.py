@@ -105,7 +105,7 @@ class Readers(Part):
                     key=key,
                 )
 
-    def readers(self, scope: Scope) -> list[str]:
+    def all(self, scope: Scope) -> list[str]:
         """Return the names of readers with a position in a document that is not deleted."""
         rows = self._db.at(scope).all(
             """SELECT DISTINCT e.name, d.number FROM readers e

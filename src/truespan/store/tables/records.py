@@ -1,15 +1,22 @@
-"""Small records: calibrations, cohorts, cached queries, idempotency keys, limits, usage, tokens."""
+"""Small records of a world: calibrations, cohorts, cached queries, probes and the usage log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
-from truespan.errors import NotAllowed, NotFound, StoreDamaged
-from truespan.store.engines.session import BRIEF_WAIT, MissingRow, Part, Row, retry_on_conflict
+from truespan.errors import NotFound, StoreDamaged
+from truespan.protocols import Clock
+from truespan.store.engines.session import (
+    BRIEF_WAIT,
+    Database,
+    Part,
+    Row,
+    retry_on_conflict,
+)
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import QUERIES_ERASED
 from truespan.store.tables.catalog import StateCache
@@ -18,36 +25,22 @@ from truespan.types.chunk import QueryEntry
 from truespan.types.decision import AnswerMode
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Unlimited, Verb, World
-from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
+from truespan.types.scope import Authority, Scope, World
 from truespan.types.vectors import Vector
 
 _CACHE_SECONDS = 48 * 3600
 """Age after which cached queries are removed: twice the maximum time of use."""
-_RATE_WINDOW_SECONDS = 60
-_HTTP = "truespan.extensions.server.http"
-"""Provider name of the callers of the HTTP server."""
 _DAY = 24 * 3600.0
 _USAGE = """
     SELECT id, created_at, mode, milliseconds, primary_model, fallback_model, evidence,
       decision_explain
     FROM usage WHERE world_id = :world
 """
-_TOKENS = """
-    SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers,
-      t.every_label, t.audience, t.impersonate, t.created_at, t.expires_at,
-      t.revoked_at, WORLD_TEXT(d)
-    FROM tokens t LEFT JOIN token_worlds w ON w.token = t.key
-    LEFT JOIN directory d ON d.world_id = w.world_id
-"""
-"""Selects a row for each world of a token, and one for a token without worlds."""
 
 
 class Records(Part):
-    """Calibrations, cached queries, idempotency keys, rate limits, usage log and access tokens."""
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database, clock)
         self._calibrations = StateCache[tuple[Calibration | None]](64)
 
     def kept_calibration(self, scope: Scope, world: World | None = None) -> Calibration | None:
@@ -204,66 +197,6 @@ class Records(Part):
                 model=model,
             )
 
-    @retry_on_conflict
-    def claim_key(self, digest: bytes, fingerprint: bytes, process: str) -> Claim | None:
-        """Claim a key for a request of a process; return the existing claim, if there is one.
-
-        Of two concurrent callers, one waits and then finds the claim of the other.
-        """
-        now = self._clock.now()
-        with self._db.write_shared() as session:
-            # Entries that a wrong clock dated far ahead are removed as well.
-            session.execute(
-                "DELETE FROM replays WHERE created_at NOT BETWEEN :oldest AND :latest",
-                oldest=now - KEPT_SECONDS,
-                latest=now + KEPT_SECONDS,
-            )
-            claimed = session.execute(
-                """INSERT INTO replays (digest, fingerprint, process, created_at)
-                   VALUES (:digest, :fingerprint, :process, :now) ON CONFLICT DO NOTHING""",
-                digest=digest,
-                fingerprint=fingerprint,
-                process=process,
-                now=now,
-            )
-            if claimed:
-                return None
-            found = session.one(
-                "SELECT fingerprint, process, reply FROM replays WHERE digest = :digest",
-                digest=digest,
-            )
-        # If the claim was released between the two statements, try again.
-        return Claim(*found) if found else self.claim_key(digest, fingerprint, process)
-
-    def take_over_key(self, digest: bytes, gone: str, process: str) -> bool:
-        """Take over the claim of a process that is gone; False if another process did."""
-        taken = self._db.shared.execute(
-            """UPDATE replays SET process = :process
-               WHERE digest = :digest AND process = :gone AND reply IS NULL""",
-            process=process,
-            digest=digest,
-            gone=gone,
-        )
-        return taken > 0
-
-    def keep_reply(self, digest: bytes, process: str, reply: bytes) -> None:
-        """Store the sealed reply to a claimed request."""
-        self._db.shared.execute(
-            "UPDATE replays SET reply = :reply WHERE digest = :digest AND process = :process",
-            reply=reply,
-            digest=digest,
-            process=process,
-        )
-
-    def release_key(self, digest: bytes, process: str) -> None:
-        """Remove the claim of a request that failed, so that it can be tried again."""
-        self._db.shared.execute(
-            """DELETE FROM replays
-               WHERE digest = :digest AND process = :process AND reply IS NULL""",
-            digest=digest,
-            process=process,
-        )
-
     def probes(self, scope: Scope) -> dict[str, Vector]:
         """Return the vectors of fixed texts of the generation."""
         number = scope.generation.number
@@ -290,74 +223,6 @@ class Records(Part):
                 ],
                 key=("generation", "probe"),
             )
-
-    def cooling_until(self, provider: str, key: str) -> float:
-        """Return the time until which a key has to wait; 0 if it can be used."""
-        until = self._db.shared.value(
-            "SELECT until FROM cooldowns WHERE provider = :provider AND key = :key",
-            provider=provider,
-            key=key,
-        )
-        return until or 0.0
-
-    @retry_on_conflict
-    def cool_down(self, provider: str, key: str, until: float) -> None:
-        with self._db.write_shared() as session:
-            where = ("provider", "key")
-            session.insert_many("cooldowns", (*where, "until"), [(provider, key, until)], key=where)
-
-    @retry_on_conflict
-    def reserve(self, provider: str, per_minute: int) -> float:
-        """Reserve the time of the next request to a provider, and return the seconds until then.
-
-        Only a store on a server has the table: its processes share one limit, by its clock.
-        """
-        with self._db.write_shared() as session:
-            # One reservation at a time, so that no minute has too many requests.
-            session.lock_name("truespan.paces", provider)
-            now: float = session.value(
-                "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-            )
-            # Requests before this window do not count any more.
-            session.execute(
-                "DELETE FROM paces WHERE provider = :provider AND begins_at < :oldest",
-                provider=provider,
-                oldest=now - _RATE_WINDOW_SECONDS,
-            )
-            earlier = session.value(
-                """SELECT begins_at FROM paces WHERE provider = :provider
-                   ORDER BY begins_at DESC LIMIT 1 OFFSET :before""",
-                provider=provider,
-                before=per_minute - 1,
-            )
-            begins_at = max(now, _RATE_WINDOW_SECONDS + (earlier or 0.0))
-            session.insert("paces", provider=provider, begins_at=begins_at)
-            return begins_at - now
-
-    @retry_on_conflict
-    def count_request(self, caller: str, per_minute: int) -> float:
-        """Count a request of a caller; return 0, or the seconds until a request is allowed.
-
-        All processes on one store share the limit. It allows a burst of `per_minute` requests, then
-        one request per interval. The stored time of a caller is when all requests so far would have
-        been sent at that rate.
-        """
-        interval = _RATE_WINDOW_SECONDS / per_minute
-        with self._db.write_shared() as session:
-            session.lock_name("truespan.requests", caller)
-            now = self._clock.now()
-            until = session.value(
-                "SELECT until FROM cooldowns WHERE provider = :provider AND key = :caller",
-                provider=_HTTP,
-                caller=caller,
-            )
-            paced = max(until or 0.0, now) + interval
-            wait = paced - now - _RATE_WINDOW_SECONDS
-            if wait > 0:
-                return wait
-            where = ("provider", "key")
-            session.insert_many("cooldowns", (*where, "until"), [(_HTTP, caller, paced)], key=where)
-            return 0.0
 
     # The usage log: requests and decisions, without any text of documents.
 
@@ -405,72 +270,6 @@ class Records(Part):
         rows = self._db.at(world).all(f"{_USAGE} ORDER BY key DESC LIMIT :limit", limit=limit)
         return [_read_usage(row) for row in rows]
 
-    # Access tokens. Only the owner of the library may list them, or change them.
-
-    @retry_on_conflict
-    def create_token(self, authority: Authority, record: TokenRecord, digest: bytes) -> None:
-        """Add a token.
-
-        Raises:
-            NotFound: one of its worlds does not exist; nothing is added.
-        """
-        _require_owner(authority)
-        worlds = [] if isinstance(record.worlds, Unlimited) else sorted(record.worlds)
-        world = ""
-        try:
-            with self._db.write_shared() as session:
-                key = session.insert_returning(
-                    "key",
-                    "tokens",
-                    id=record.id,
-                    digest=digest,
-                    name=record.name,
-                    every_world=isinstance(record.worlds, Unlimited),
-                    verbs=_names_text(record.verbs),
-                    every_reader=isinstance(record.readers, Unlimited),
-                    readers=_names_text(record.readers),
-                    every_label=isinstance(record.audience, Unlimited),
-                    audience=_names_text(record.audience),
-                    impersonate=record.impersonate,
-                    created_at=record.created_at,
-                    expires_at=record.expires_at,
-                    revoked_at=record.revoked_at,
-                )
-                for world in worlds:
-                    added = session.execute(
-                        """INSERT INTO token_worlds (token, world_id)
-                           SELECT :token, d.world_id FROM directory d WHERE IS_WORLD(d, :id)""",
-                        token=key,
-                        id=world,
-                    )
-                    if not added:
-                        raise NotFound("world", world)
-        except MissingRow:
-            raise NotFound("world", world) from None
-
-    def tokens(self, authority: Authority) -> list[TokenRecord]:
-        _require_owner(authority)
-        found = _read_tokens(self._db.shared.all(f"{_TOKENS} ORDER BY t.key"))
-        return [record for record, _ in found]
-
-    def revoke_token(self, authority: Authority, token: str, *, now: float) -> bool:
-        """Revoke a token; False if there is none. The time of the first revocation is kept."""
-        _require_owner(authority)
-        found = self._db.shared.execute(
-            "UPDATE tokens SET revoked_at = coalesce(revoked_at, :now) WHERE id = :token",
-            now=now,
-            token=token,
-        )
-        return found > 0
-
-    def find_token(self, token: str) -> tuple[TokenRecord, bytes] | None:
-        """Return a token with the digest of its secret; None if there is none.
-
-        It is not cached, so that a revocation by another process is noticed.
-        """
-        found = _read_tokens(self._db.shared.all(f"{_TOKENS} WHERE t.id = :token", token=token))
-        return found[0] if found else None
-
 
 def _read_usage(row: Row) -> UsageRecord:
     """Return a row as a record, without its details if it is damaged."""
@@ -492,52 +291,3 @@ def _read_usage(row: Row) -> UsageRecord:
         evidence=evidence,
         decision_explain=explained,
     )
-
-
-def _require_owner(authority: Authority) -> None:
-    if authority != OWNER:
-        raise NotAllowed("use tokens")
-
-
-def _names_text(names: frozenset[Any] | Unlimited) -> str:
-    """Return names as JSON; another column says if there is no limit."""
-    return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
-
-
-def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
-    """Return tokens with their digests.
-
-    Raises:
-        StoreDamaged: a token is damaged, so that it grants no rights.
-    """
-    worlds: dict[Row, list[WorldId]] = {}
-    for *own, world in rows:
-        worlds.setdefault(tuple(own), []).extend([WorldId(world)] if world else [])
-    found: list[tuple[TokenRecord, bytes]] = []
-    for row, named in worlds.items():
-        digest, token, name, every_world, verbs, every_reader, readers, *others = row
-        every_label, labels, impersonate, created_at, expires_at, revoked_at = others
-        try:
-            record = TokenRecord(
-                id=token,
-                name=name,
-                worlds=UNLIMITED if every_world else frozenset(named),
-                verbs=frozenset(map(Verb, msgspec.json.decode(verbs, type=list[str]))),
-                readers=UNLIMITED
-                if every_reader
-                else frozenset(msgspec.json.decode(readers, type=list[str])),
-                audience=UNLIMITED
-                if every_label
-                else frozenset(msgspec.json.decode(labels, type=list[str])),
-                impersonate=bool(impersonate),
-                created_at=created_at,
-                expires_at=expires_at,
-                revoked_at=revoked_at,
-            )
-        except ValueError:
-            raise StoreDamaged(
-                "A token of the library is damaged.",
-                advice="Restore a backup, or revoke the tokens and create new ones.",
-            ) from None
-        found.append((record, digest))
-    return found

@@ -26,9 +26,7 @@ _LACKING: Final = """
 
 
 class WordStateRows(Part):
-    def read_word_states(
-        self, scope: Scope, hashes: Sequence[TextHash]
-    ) -> dict[TextHash, WordStates]:
+    def read(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, WordStates]:
         """Return the stored states of texts. Damaged ones are left out, to be computed again."""
         world, profile = scope.world, scope.profile.id
         rows = self._db.at(scope, profile=profile).all(
@@ -42,13 +40,13 @@ class WordStateRows(Part):
         }
 
     @retry_on_conflict
-    def keep_word_states(self, scope: Scope, states: Mapping[TextHash, WordStates]) -> None:
+    def keep(self, scope: Scope, states: Mapping[TextHash, WordStates]) -> None:
         """Store the states of texts that have a vector; others are left out."""
         with self._db.write(scope, bulk=True, profile=scope.profile.id) as session:
             rows = session.all(f"SELECT text_hash FROM vectors WHERE {_AMONG}", hashes=[*states])
             insert_word_states(session, scope, {known: states[known] for (known,) in rows})
 
-    def word_state_flaws(
+    def flaws(
         self, scope: Scope, hashes: Sequence[TextHash] | None = None
     ) -> Iterator[tuple[TextHash, str]]:
         """Yield the texts with damaged states, among `hashes` if given, and a digest of each row.
@@ -72,12 +70,12 @@ class WordStateRows(Part):
             after = rows[-1][0]
 
     @retry_on_conflict
-    def forget_word_states(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
+    def forget(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
         """Remove the states of texts, so that they are computed again."""
         with self._db.write(scope, profile=scope.profile.id) as session:
             session.execute(f"DELETE FROM word_states WHERE {_AMONG}", hashes=[*hashes])
 
-    def lacking_word_states(
+    def lacking(
         self, scope: Scope, *, after: TextHash, limit: int
     ) -> list[tuple[TextHash, ChunkId]]:
         """Return texts of active revisions with a vector and without states, by their hash.

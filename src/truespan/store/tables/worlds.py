@@ -12,7 +12,9 @@ from uuid import uuid4
 from msgspec.structs import asdict
 
 from truespan import errors
+from truespan.protocols import Clock
 from truespan.store.engines.session import (
+    Database,
     DuplicateRow,
     Part,
     Row,
@@ -65,9 +67,11 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 """Tables with rows of a generation: of its world, or of a revision."""
 
 
+# Shared by threads: ids of worlds by name are hints, which each use compares with the row.
 class Worlds(Part):
-    _ids_by_name: dict[str, str]
-    """Cached ids of worlds."""
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database, clock)
+        self._ids_by_name: dict[str, str] = {}
 
     def library_id(self) -> str:
         """Return the random id of this library; it is created on first use."""
@@ -83,7 +87,7 @@ class Worlds(Part):
                 found = session.value(wanted)
         return found
 
-    def create_world(
+    def create(
         self,
         authority: Authority,
         name: str,
@@ -115,7 +119,7 @@ class Worlds(Part):
         Raises:
             NotFound: it does not exist, or not for this authority.
         """
-        if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
+        if not authority.may(Verb.ADMINISTER, world) or self.find(authority, world) is None:
             raise errors.NotFound("world", world)
         labels = _labels_text(audience)
         with self._db.write(world, shared=True) as session:
@@ -131,7 +135,7 @@ class Worlds(Part):
             )
             session.touch_world()
 
-    def worlds(self, authority: Authority) -> list[World]:
+    def all(self, authority: Authority) -> list[World]:
         """Return the worlds that this authority may read, by name."""
         with self._db.read_every_world() as session:
             named = session.all(f"SELECT {_NAMED} FROM directory d ORDER BY d.name")
@@ -146,7 +150,7 @@ class Worlds(Part):
             for row in rows
         ]
 
-    def find_world(
+    def find(
         self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
         """Return the world with this id or name, with the selected generation.
@@ -208,7 +212,7 @@ class Worlds(Part):
                WHERE a.key = :key""",
             key=key,
         )
-        return None if world is None else self.find_world(authority, world, key)
+        return None if world is None else self.find(authority, world, key)
 
     @retry_on_conflict
     def begin_generation(
@@ -222,7 +226,7 @@ class Worlds(Part):
                 self._add_generation(session, world, 1, profile)
                 session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
                 session.touch_world()
-        found = self.find_world(authority, world)
+        found = self.find(authority, world)
         if found is None:
             raise errors.NotFound("world", world)
         return found

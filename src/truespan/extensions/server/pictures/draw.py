@@ -42,7 +42,7 @@ def picture_of(
 
     def read() -> PagePicture | None:
         scope, document = documents._find(reference)
-        revision = components.store.in_force(scope, document.number)
+        revision = components.store.readers.in_force(scope, document.number)
         if revision is None:
             return None
         return draw_page(components, scope, revision, page, sentence=sentence)
@@ -99,13 +99,13 @@ def draw_page(
     if until is not None:
         if components.preparation.redacts:
             return None
-    elif any(entry.redacted for entry in store.audit(scope, revision.ref.document)):
+    elif any(entry.redacted for entry in store.revisions.audit(scope, revision.ref.document)):
         return None
-    [end] = [each.end for each in store.sentences(scope, revision.ref, last, last)] or [-1]
+    [end] = [each.end for each in store.readers.sentences(scope, revision.ref, last, last)] or [-1]
     if end < 0:
         raise Restart
     document = _DrawnDocument(components, pictures, scope, revision)
-    starts = store.page_starts(scope, revision.ref)
+    starts = store.readers.page_starts(scope, revision.ref)
     if sentence is not None:
         page = document.page_of(starts, sentence) or page
     visible = [start for start in starts if start.offset < end]
@@ -172,7 +172,9 @@ class _DrawnDocument(Struct, frozen=True):
 
     def page_of(self, starts: Sequence[PageStart], sid: int) -> int | None:
         """Return the page on which a sentence begins; None if it is unknown."""
-        for sentence in self.components.store.sentences(self.scope, self.revision.ref, sid, sid):
+        for sentence in self.components.store.readers.sentences(
+            self.scope, self.revision.ref, sid, sid
+        ):
             before = [start for start in starts if start.offset <= sentence.start]
             return before[-1].page_number if before else None
         return None
@@ -182,12 +184,12 @@ class _DrawnDocument(Struct, frozen=True):
         store, scope, ref = self.components.store, self.scope, self.revision.ref
         parts: list[_Part] = []
         for start, end in spans:
-            first = max(store.sentence_at(scope, ref, start), 0)
-            until = min(store.sentence_at(scope, ref, end - 1), last)
-            for sentence in store.sentences(scope, ref, first, until):
+            first = max(store.readers.sentence_at(scope, ref, start), 0)
+            until = min(store.readers.sentence_at(scope, ref, end - 1), last)
+            for sentence in store.readers.sentences(scope, ref, first, until):
                 if sentence.end <= start:
                     continue
-                text = store.text_between(scope, ref, sentence.start, sentence.end)
+                text = store.readers.text_between(scope, ref, sentence.start, sentence.end)
                 _verify(sentence, text)
                 cut = text[max(start - sentence.start, 0) : end - sentence.start]
                 parts.append(_Part(sentence.sid, cut))
@@ -205,7 +207,7 @@ class _DrawnDocument(Struct, frozen=True):
         if (kept := self._read_kept(SOURCE)) is not None:
             return kept
         revision, scope = self.revision, self.scope.narrow(documents=[self.revision.ref.document])
-        [path] = [each.path for each in self.components.store.documents(scope)] or [UPLOAD]
+        [path] = [each.path for each in self.components.store.documents.all(scope)] or [UPLOAD]
         if path.startswith(UPLOAD) or is_page(path):
             return None
         source = Source(path, revision.name, revision.doc_id, 0, confined=True)
@@ -230,7 +232,7 @@ class _DrawnDocument(Struct, frozen=True):
             self.revision.source_hash,
         )
         self.pictures.write(world, doc_id, source_hash, name, data)
-        current = self.components.store.in_force(self.scope, self.revision.ref.document)
+        current = self.components.store.readers.in_force(self.scope, self.revision.ref.document)
         if current is None:
             self.pictures.remove(world, doc_id)
         elif current.source_hash != source_hash:
