@@ -418,7 +418,7 @@ def damaged(lib: LibraryFixture, world: World) -> Iterator[str]:
         else:
             lib.sql(statement)
         # Nothing is remembered of what was there.
-        lib.store._clear_words()
+        lib.store.catalogs._clear_words()
         yield statement
 
 
@@ -456,11 +456,11 @@ def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
         "DELETE FROM chunks WHERE position = (SELECT max(position) FROM chunks)",
     ):
         lib.sql(statement)
-        lib.store._clear_words()
+        lib.store.catalogs._clear_words()
         assert answers(reader) == before, statement
     # A row that is damaged where it says what was read is not believed.
     lib.sql("UPDATE states SET reach = 0, last_sid = 0 WHERE reach > 39")
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
 
     assert scores_by_words(reader) == scores
 
@@ -509,7 +509,7 @@ def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
         raise StorageFull
 
     lib.sql("DELETE FROM word_counts")
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
     monkeypatch.setattr(type(lib.store), "keep_words", full)
 
     assert answers(reader) == before

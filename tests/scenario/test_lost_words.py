@@ -22,7 +22,7 @@ def test_lost_word_rows_are_counted_again(tmp_path: Path, again: bool) -> None:
 
     room.lib.sql("DELETE FROM words")
     if again:
-        room.lib.store._clear_words()
+        room.lib.store.catalogs._clear_words()
     found = room.world.search("lamp", mode="keyword", floor=0.0)
 
     assert [part.source for part in found.passages] == ["a.txt"]
@@ -38,7 +38,7 @@ def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
     revision = room.lib.sql("SELECT min(revision) FROM words")[0][0]
 
     room.lib.sql("DELETE FROM words WHERE revision = ?", revision)
-    room.lib.store._clear_words()
+    room.lib.store.catalogs._clear_words()
 
     found = room.world.search("lamp", mode="keyword", floor=0.0)
     assert {part.source for part in found.passages} == {"a.txt", "b.txt"}

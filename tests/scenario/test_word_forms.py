@@ -293,7 +293,7 @@ def test_reader_is_offered_words_of_the_read_part_alone(tmp_path: Path) -> None:
 def test_damaged_similar_words_are_counted_again(lib: LibraryFixture) -> None:
     world = lib.world(**SHIPS)
     before = world.search("lantren", mode="keyword", floor=0.0)
-    lib.store._clear_words()
+    lib.store.catalogs._clear_words()
     lib.sql("UPDATE words SET postings = x'00' WHERE term = 'lantern'")
 
     assert world.search("lantren", mode="keyword", floor=0.0).passages == before.passages

@@ -228,8 +228,8 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
 
     def make() -> Work:
         # Catalogues and layouts that were read before are read again.
-        lib.store._document_catalogs.clear()
-        lib.store._clear_words()
+        lib.store.catalogs._document_catalogs.clear()
+        lib.store.catalogs._clear_words()
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]

@@ -12,7 +12,6 @@ from truespan.engine.arguments import list_arguments
 from truespan.errors import InvalidArgument, NotAllowed
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import require_world
-from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.tables import member_of
 from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
@@ -34,6 +33,7 @@ from truespan.types.telemetry import Request
 if TYPE_CHECKING:
     from truespan.engine.answering import Find
     from truespan.extensions.proof.types import SignedReceipt
+    from truespan.retrieval.search import Rules
 
 USAGE_LIMIT = 50
 
@@ -64,6 +64,8 @@ class WorldQueries:
         """
         fields = check_arguments(arguments, highlight=highlight)
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
+        from truespan.retrieval.search import search
+
         with self.access.components.observer.request(Request.SEARCH) as trace:
             pipeline = self.access.pipeline.with_trace(trace)
             options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
@@ -199,6 +201,8 @@ class WorldQueries:
         request = RetrievalRequest(
             query=query, by_default=frozenset(), **check_arguments(arguments)
         )
+
+        from truespan.retrieval.search import find_candidates
 
         def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
             pipeline = self.access.pipeline.with_trace(trace)
