@@ -23,11 +23,10 @@ from truespan.store.integrity.checksums import (
     vector_checksum,
 )
 from truespan.store.tables.chunks import POINTS, STATES, read_points
+from truespan.store.tables.fragments import IS_NAMED, REVISION
 from truespan.store.tables.rebuild import restorable
 from truespan.store.tables.revisions import chunk_checksums, insert_chunks, insert_structures
 from truespan.store.tables.rows import (
-    IS_NAMED,
-    REVISION,
     has_text,
     numbers_of,
     revision_key,

@@ -29,12 +29,11 @@ from truespan.store.integrity.checksums import (
 )
 from truespan.store.integrity.erasure import queue_files, redact, rename_in_jobs
 from truespan.store.tables.conversations import delete_turns_of
+from truespan.store.tables.fragments import REVISION, TAILS
 from truespan.store.tables.notes import delete_notes_of
 from truespan.store.tables.readers import Moves, move_positions, read_revised
 from truespan.store.tables.revisions import pending_chunks, write_revisions
 from truespan.store.tables.rows import (
-    REVISION,
-    TAILS,
     active_revision,
     drop_words,
     has_generation,

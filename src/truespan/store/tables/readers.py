@@ -28,9 +28,9 @@ from truespan.store.integrity.checksums import (
     word_states_checksum,
 )
 from truespan.store.tables.conversations import move_turns, turn_places
+from truespan.store.tables.fragments import REVISION
 from truespan.store.tables.notes import move_notes, note_places
 from truespan.store.tables.rows import (
-    REVISION,
     document_label,
     figure_mark,
     numbers_of,

@@ -18,6 +18,7 @@ from truespan.store.integrity.checksums import (
     sentence_checksum,
     verify_places,
 )
+from truespan.store.tables.fragments import REVISION
 from truespan.types.chunk import DocumentLabel, FigureMark
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId, hash_bytes
@@ -26,19 +27,6 @@ from truespan.types.reading import StoredSentence
 from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
 _MAX_OFFSET: Final = 2**31 - 1
-
-REVISION: Final = """(
-    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision AND SEEN(r))"""
-"""Key of the revision with the numbers `:document` and `:revision`."""
-
-TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
-    WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
-"""Tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
-
-IS_NAMED: Final = """g.number IS NOT DISTINCT FROM w.generation OR EXISTS
-    (SELECT 1 FROM aliases a WHERE a.world_id = w.world_id AND a.generation = g.number)"""
-"""Whether the world `w` or one of its domains uses the generation `g`."""
 
 
 def numbers_of(ref: RevisionRef) -> dict[str, int]:

@@ -24,7 +24,7 @@ from truespan.store.engines.session import (
 )
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.store.tables.rows import IS_NAMED, TAILS
+from truespan.store.tables.fragments import IS_NAMED, TAILS
 from truespan.types.audience import EVERYONE, Audience, audience_of, audience_text
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
