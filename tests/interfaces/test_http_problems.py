@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
-from tests.support.worlds import make_library
+from tests.support.worlds import Hooked, make_library
 from tests.unit.test_watch_metrics import number, samples
 from truespan.engine.library import Library
 from truespan.errors import InternalError, error_codes, error_of
@@ -23,17 +23,16 @@ from truespan.wire.serialize import status_of
 CANARY = "zqinsidecanary"
 
 
-@dataclass
-class Failing:
+class Failing(Hooked):
     """A store whose lists of worlds and tokens fail on request."""
 
-    inner: Any
-    fault: BaseException | None = None
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner, self._fail)
+        self.fault: BaseException | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("worlds", "find_token") and self.fault is not None:
+    def _fail(self, name: str) -> None:
+        if name in ("worlds.all", "tokens.find") and self.fault is not None:
             raise self.fault
-        return getattr(self.inner, name)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.promises import proves
 from tests.support.leftover_search import contents
 from tests.support.sample_books import plain_book
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import Hooked, LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import StoreBusy
 from truespan.types.scope import UNLIMITED, Verb
@@ -128,21 +128,11 @@ def test_a_request_that_failed_leaves_its_key_free(lib: LibraryFixture, client: 
     assert keyed(client, "k", "w").code == "idempotency_key_reused"
 
 
-class Halting:
-    """A store that calls a hook before it creates a world."""
-
-    def __init__(self, inner: Any, before: Any) -> None:
-        self._inner, self._before = inner, before
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "create_world":
-            self._before()
-        return getattr(self._inner, name)
-
-
 def library_with(lib: LibraryFixture, before: Any) -> Library:
+    """Return the library with a function that is called before a world is created."""
     parts = lib.library._components
-    return Library(replace(parts, store=Halting(parts.store, before)))  # type: ignore[arg-type]
+    store: Any = Hooked(parts.store, lambda name: before() if name == "worlds.create" else None)
+    return Library(replace(parts, store=store))
 
 
 @proves("http.idempotency-key")

@@ -486,7 +486,7 @@ def test_damaged_chunk_is_counted_once_repaired(
         lib.sql("UPDATE chunks SET text = ? WHERE position = ?", text, damaged_chunk)
         with monkeypatch.context() as patch:
             # What was counted is not counted again.
-            patch.setattr(type(lib.store), "keep_words", None)
+            patch.setattr(type(lib.store.catalogs), "keep_words", None)
             assert answers(reader) == before
 
 
@@ -510,7 +510,7 @@ def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
 
     lib.sql("DELETE FROM word_counts")
     lib.store.catalogs._clear_words()
-    monkeypatch.setattr(type(lib.store), "keep_words", full)
+    monkeypatch.setattr(type(lib.store.catalogs), "keep_words", full)
 
     assert answers(reader) == before
     assert lib.sql("SELECT count(*) FROM word_counts") == [(0,)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from tests.support.epub_maker import Book
 from tests.support.epub_maker import page as epub_page
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.reading_worlds import KilledProcess, Stop, Stopped, common, stored
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import Hooked, LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.extensions.checks.sanitize.findings import Mode
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
@@ -107,21 +106,6 @@ def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
     assert 3 < step < MAX_STEPS - 1
 
 
-class BeforeStaging:
-    """A store before whose first revision something else happens."""
-
-    def __init__(self, inner: Any, happens: Callable[[], object]) -> None:
-        self._inner = inner
-        self._happens = happens
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def stage(self, *args: Any) -> Any:
-        self._happens()
-        return self._inner.stage(*args)
-
-
 @proves("figures.images-behind-flag")
 def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
@@ -129,7 +113,10 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
     path = lib.folder / "report.docx"
     path.write_bytes(REPORT)
     parts = lib.library._components
-    store: Any = BeforeStaging(parts.store, lambda: world.ingest(path))
+    # The second run stages its revision right before the first one does.
+    store: Any = Hooked(
+        parts.store, lambda name: world.ingest(path) if name == "documents.stage" else None
+    )
 
     # The second run takes the first one for dead, and does not wait for it.
     first = Library(replace(parts, store=store, processes=KilledProcess()))

@@ -360,7 +360,7 @@ def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path)
     def measured(count: int, start: int) -> bool:
         lib.journal.clear()
         add(lib, world, chapters(count, start))
-        return "store.embedded_revisions" in lib.journal
+        return "store.chunks.embedded_revisions" in lib.journal
 
     # Nothing was found, since all vectors are alike; nothing is looked for until it has doubled.
     assert [measured(10, 30), measured(10, 40), measured(10, 50)] == [False, False, True]

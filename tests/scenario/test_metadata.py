@@ -71,8 +71,10 @@ def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: 
 
     steps = [step.split("(")[0] for step in lib.journal]
 
-    assert steps.index("store.keep_derived") > max(
-        place for place, step in enumerate(steps) if step in ("index.upsert", "store.flip")
+    assert steps.index("store.revisions.keep_derived") > max(
+        place
+        for place, step in enumerate(steps)
+        if step in ("index.upsert", "store.documents.activate")
     )
     assert derived(world)["sentences"] == world.documents.get(1).sentences
 

@@ -15,7 +15,8 @@ from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, li
 from tests.support.failures import raises_code
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import LibraryFixture
+from tests.support.sample_texts import once
+from tests.support.worlds import Hooked, LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -132,22 +133,16 @@ def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
         world.reader("ann").image(f"{world.documents.get(1).doc_id}/img_001.png")
 
 
-class Meddled:
-    """A part of the library behind which something happens the first time it is asked."""
-
-    def __init__(self, inner: Any, verb: str, happen: Callable[[], object]) -> None:
-        self._inner, self._verb, self._happen = inner, verb, happen
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self._verb:
-            happen, self._happen = self._happen, lambda: None
-            happen()
-        return getattr(self._inner, name)
+def happening_once(part: Any, verb: str, happen: Callable[[], object]) -> Any:
+    """Return a part of the library behind which something happens when it is first asked."""
+    meddle = once(lambda: happen() and None)
+    return Hooked(part, lambda name: meddle() if name == verb else None)
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
 @pytest.mark.parametrize(
-    ("part", "verb"), [("assets", "read"), ("store", "figures"), ("store", "in_force")]
+    ("part", "verb"),
+    [("assets", "read"), ("store", "readers.figures"), ("store", "readers.in_force")],
 )
 def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str, verb: str) -> None:
     lib = library(tmp_path, ALL)
@@ -158,7 +153,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
     burning = paragraph("Later the ship ", drawing("rId1", "A ship"), " was on fire.")
     secret = docx(paragraph("It was dark."), burning, media={"image1.png": b"\x89PNG secret"})
     parts = lib.library._components
-    happening = Meddled(getattr(parts, part), verb, lambda: filled(lib, secret))
+    happening = happening_once(getattr(parts, part), verb, lambda: filled(lib, secret))
     late = Library(replace(parts, **{part: happening})).world("world").reader("ann")
 
     with raises_code("image_not_found"):
@@ -172,7 +167,9 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
-@pytest.mark.parametrize("verb", ["sentences", "passage", "figures", "positions"])
+@pytest.mark.parametrize(
+    "verb", ["readers.sentences", "readers.passage", "readers.figures", "readers.positions"]
+)
 def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     tmp_path: Path, verb: str
 ) -> None:
@@ -182,7 +179,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     reader.set_position("1", sentence=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
     parts = lib.library._components
-    happening: Any = Meddled(parts.store, verb, lambda: filled(lib, changed))
+    happening = happening_once(parts.store, verb, lambda: filled(lib, changed))
     late = Library(replace(parts, store=happening)).world("world").reader("ann")
 
     page = late.sentences()

@@ -69,8 +69,8 @@ def test_position_is_read_once_before_the_index_is_asked(tmp_path: Path) -> None
 
     reader.retrieve(QUERY)
 
-    assert lib.journal.count("store.positions") == 1
-    first = lib.journal.index("store.positions")
+    assert lib.journal.count("store.readers.positions") == 1
+    first = lib.journal.index("store.readers.positions")
     assert first < lib.journal.index("index.start_search")
     assert first < lib.journal.index("embedder.embed_query")
 
@@ -86,7 +86,11 @@ def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) ->
 
     assert lib.journal.count("index.start_search") == 1
     begin = lib.journal.index("index.start_search")
-    assert lib.journal.index("store.positions") < begin < lib.journal.index("store.tail")
+    assert (
+        lib.journal.index("store.readers.positions")
+        < begin
+        < lib.journal.index("store.readers.tail")
+    )
 
 
 @proves("reading.position-read-first")
@@ -98,14 +102,14 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
     before: list[int] = []
 
     def search_late(*args: Any, **settings: Any) -> Any:
-        before.append(lib.journal.count("store.vectors"))
+        before.append(lib.journal.count("store.chunks.vectors"))
         return search(*args, **settings)
 
     lib.index.search = search_late
     reader.retrieve(QUERY, mode="hybrid")
 
     assert before == [1]
-    assert lib.journal.index("store.positions") < lib.journal.index("store.vectors")
+    assert lib.journal.index("store.readers.positions") < lib.journal.index("store.chunks.vectors")
 
 
 @proves("reading.position-read-first")
@@ -120,7 +124,7 @@ def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     reader.retrieve(query, mode=mode)
 
     assert not [call for call in lib.journal if call.startswith("index.")]
-    assert lib.journal.count("store.positions") == 1
+    assert lib.journal.count("store.readers.positions") == 1
 
 
 @proves("reading.position-read-first", "reading.deterministic")

@@ -109,7 +109,7 @@ def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, t
         world.search("lamp", top_k=top_k)
 
     assert refusal.value.code == "world_not_found"
-    assert lib.journal == ["store.find_world"]
+    assert lib.journal == ["store.worlds.find"]
     for blank in ("", "   ", "*", "%"):
         with raises_code("world_not_found"):
             lib.library.world(blank)
@@ -145,7 +145,7 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
 
     empty = world.search("lamp", top_k=0)
 
-    assert lib.journal == ["store.find_world"]
+    assert lib.journal == ["store.worlds.find"]
     assert empty.passages == ()
     assert empty.context == ""
     assert {entry.name for entry in fields(empty)} == {entry.name for entry in fields(full)}
@@ -184,7 +184,7 @@ def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
         world.search(query)
 
     assert refusal.value.code == "blank_query"
-    assert lib.journal == ["store.find_world"]
+    assert lib.journal == ["store.worlds.find"]
 
 
 @proves("search.query-stripped", "embedding.separate-paths")

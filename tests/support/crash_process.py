@@ -26,18 +26,19 @@ from truespan.ingest import pipeline, queues
 from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
 from truespan.retrieval.word_counts import count_chunks
+from truespan.store.engines.session import Part
 from truespan.types.source import Upload
 
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_failures",
-    "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
+    "finish_repairs", "rebuild", "mark_pending", "upsert", "flush", "delete",
     "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
-    "remove_generation", "begin_job", "record_job", "keep_derived", "stage_images", "publish",
+    "remove_generation", "begin", "record", "keep_derived", "stage_images", "publish",
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
     "mark_all_pending",
-    "queue_job", "requeue_job", "start_job", "interrupt_job", "take_over_job", "receive", "sweep",
-    "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
+    "queue", "requeue", "start", "interrupt", "take_over", "receive", "sweep",
+    "erase", "rewrite_file", "finish", "delete_world", "remove_all",
 }  # fmt: skip
 
 
@@ -62,6 +63,8 @@ class Mortal:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._inner, name)
+        if isinstance(member, Part):
+            return Mortal(member, self._countdown)
         if name not in DURABLE:
             return member
 

@@ -28,6 +28,7 @@ from truespan.parsing.members import list_members, read_members
 from truespan.protocols import FolderWatcher, PageFetcher, SourceParser, VectorIndex
 from truespan.retrieval.query import OtherEmbedder
 from truespan.store import Store
+from truespan.store.engines.session import Part
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.testing import (  # noqa: F401 -- tests import the doubles from here
     WORDS,
@@ -90,7 +91,7 @@ QUIET = frozenset({"approximate"})
 
 
 class Watched:
-    """Anything, with the names of the calls made to it written down in order."""
+    """Anything, with the names of the calls made to it and to its parts written down in order."""
 
     def __init__(self, inner: Any, journal: list[str], label: str) -> None:
         self._inner = inner
@@ -99,6 +100,8 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._inner, name)
+        if isinstance(member, Part):
+            return Watched(member, self._journal, f"{self._label}.{name}")
         if not callable(member) or name in QUIET:
             return member
 
@@ -107,6 +110,23 @@ class Watched:
             return member(*args, **kwargs)
 
         return watched
+
+
+class Hooked:
+    """Anything, with a function that is called with each name, such as `worlds.find`, before it is
+    used."""
+
+    def __init__(self, inner: Any, hook: Callable[[str], object], part: str = "") -> None:
+        self._inner = inner
+        self._hook = hook
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._inner, name)
+        if isinstance(member, Part):
+            return Hooked(member, self._hook, f"{name}.")
+        self._hook(f"{self._part}{name}")
+        return member
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study, told
 from tests.support.failures import raises_code
-from tests.support.worlds import MemoryIndex
+from tests.support.worlds import Hooked, MemoryIndex
 from truespan.engine.library import Library
 from truespan.errors import (
     InvalidArgument,
@@ -221,16 +221,13 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
 def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: Exception) -> None:
     room = room_with(tmp_path, "So [1].")
 
-    class Busy:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(room.lib.store, name)
-
-        def record_usage(self, *_: Any, **__: Any) -> str:
+    def fail(name: str) -> None:
+        if name == "records.record_usage":
             raise trouble
 
     from msgspec.structs import replace
 
-    busy: Any = Busy()
+    busy: Any = Hooked(room.lib.store, fail)
     answer = Library(replace(room.library._components, store=busy)).world("world").answer(QUESTION)
 
     assert (answer.answer, answer.record) == ("So [1].", None)

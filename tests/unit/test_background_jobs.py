@@ -429,7 +429,7 @@ def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
 
         world.jobs.get(job.id)
 
-        assert lib.journal == ["store.find_world", "store.scope_of", "store.job"]
+        assert lib.journal == ["store.worlds.find", "store.catalogs.scope_of", "store.jobs.find"]
         plan = lib.sql("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = ?", job.id)
         assert "SEARCH jobs USING INDEX" in str(plan)
 

@@ -40,7 +40,7 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
     # Neither the run nor the first search counts anything apart.
     world.search("harbour", mode="hybrid")
     assert counted(lib) == 3
-    assert not {"store.keep_words", "store.countable"} & set(lib.journal)
+    assert not {"store.catalogs.keep_words", "store.catalogs.countable"} & set(lib.journal)
 
 
 @proves("store.words-counted")
@@ -70,7 +70,7 @@ def test_new_generation_counts_words_with_its_chunks(tmp_path: Path) -> None:
 
     generations = {row[0] for row in lib.sql("SELECT generation FROM word_counts")}
     assert generations == {1, report.generation}
-    assert "store.keep_words" not in lib.journal
+    assert "store.catalogs.keep_words" not in lib.journal
 
 
 def test_first_search_counts_words_if_ingestion_does_not(lib: LibraryFixture) -> None:
@@ -99,8 +99,8 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
 
     world.search("night", mode="hybrid")
 
-    assert "store.keep_words" not in lib.journal
-    assert "store.countable" not in lib.journal
+    assert "store.catalogs.keep_words" not in lib.journal
+    assert "store.catalogs.countable" not in lib.journal
 
 
 def test_words_are_removed_with_their_document(lib: LibraryFixture) -> None:

@@ -102,9 +102,6 @@ def read_archive(
     """Verify every member of a backup by its manifest, and pass the members to `sink`.
 
     The output of `sink` may be used only after this returns.
-
-    Raises:
-        BackupInvalid: the file is not a backup, or has changed since it was written.
     """
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
         manifest = _check_entries(archive)
@@ -475,11 +472,7 @@ def _require_empty(folder: Path) -> None:
 
 
 def _claim_folder(folder: Path) -> FileLock:
-    """Lock a work folder and remove the leftovers of a killed process.
-
-    Raises:
-        InvalidArgument: another process works in the folder.
-    """
+    """Lock a work folder and remove the leftovers of a killed process."""
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
     if not lock.acquire():

@@ -86,9 +86,6 @@ def walk(folder: str, pattern: PathPattern) -> Iterator[tuple[os.DirEntry[str], 
 
     Every entry except a folder is yielded, even if it is not a regular file. Links to folders are
     not entered.
-
-    Raises:
-        SourceRefused: a folder cannot be listed, so files may be missing.
     """
     # A stack instead of recursion: folders may be nested deeper than Python can call.
     opened = [(pattern.begin(), *_list_with_sidecars(folder))]
@@ -180,12 +177,7 @@ class Jail(Struct, frozen=True):
         raise SourceRefused("source_missing", display_path(folder), advice="Check the path.")
 
     def look(self, path: str) -> JailedPath | None:
-        """Return the file or folder at a relative path; None if there is none.
-
-        Raises:
-            PathRefused: the path leads outside, or is neither file nor folder.
-            SourceRefused: the path cannot be examined.
-        """
+        """Return the file or folder at a relative path; None if there is none."""
         if fault := path_fault(path):
             raise PathRefused(fault)
         return self.admit(os.path.join(self.root, *split_path(path)))
@@ -217,13 +209,7 @@ class Jail(Struct, frozen=True):
 
 
 def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file; with `jailed`, without following any link.
-
-    Raises:
-        SourceRefused: the file does not exist.
-        SourceRefused: the file has more than `max_bytes`.
-        SourceRefused: the file cannot be opened, is not a regular file, or became a link.
-    """
+    """Return the bytes of a regular file; with `jailed`, without following any link."""
     return _with_file(
         path, name, lambda opened, size: _read(opened, size, name, max_bytes), jailed=jailed
     )

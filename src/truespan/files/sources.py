@@ -220,9 +220,6 @@ class FileSources:
             declared: Options of all sources.
             within: Folders that files must be in, also after following links. Other files are
                 refused if named, and skipped in folders.
-
-        Raises:
-            SourceRefused: a path leads out of `within`.
         """
         is_supported = _with_ocr(self._is_supported, declared)
         search = _PathSearch(is_supported, self._may_hold_members, declared, within)
@@ -265,12 +262,7 @@ class FileSources:
         return read_file(source.path, source.name, jailed=jailed, max_bytes=self._max_bytes)
 
     def locate(self, path: str) -> Source:
-        """Return the file at the recorded path of a document, or the file that contains it.
-
-        Raises:
-            SourceRefused: there is no such file.
-            SourceRefused: its name has bytes that are not UTF-8, which are not recorded.
-        """
+        """Return the file at the recorded path of a document, or the file that contains it."""
         if os.path.lexists(path):
             return make_source(path, 0, UNDECLARED, root=os.path.dirname(path), confined=True)
         holder = holder_of(path, self._may_hold_members)
@@ -292,9 +284,6 @@ class FileSources:
         """Return name and bytes of the sidecar of a source; None without one.
 
         Its name is that of the source with one of `SIDECAR_ENDINGS`.
-
-        Raises:
-            SourceRefused: there are two sidecars, or the sidecar cannot be read.
         """
         endings = [ending for ending in SIDECAR_ENDINGS if _exists(source.path + ending)]
         if not endings:

@@ -137,11 +137,7 @@ class Session(Statements):
 
     @abstractmethod
     def enter(self, world: str, *, lock: bool = False) -> None:
-        """Continue the transaction in another world; with `lock`, exclude other writers of it.
-
-        Raises:
-            NotFound: the world does not exist.
-        """
+        """Continue the transaction in another world; with `lock`, exclude other writers of it."""
 
     @abstractmethod
     def create_world(

@@ -286,11 +286,7 @@ class SqliteDatabase(Database):
         return self.path.stat().st_size
 
     def rewrite(self) -> FileTreatment:
-        """Rewrite the file without deleted content, and empty its write-ahead log.
-
-        Raises:
-            StoreBusy: another connection kept reading or writing.
-        """
+        """Rewrite the file without deleted content, and empty its write-ahead log."""
         size = self.path.stat().st_size
         require_space(self.path.parent, self._reserve + 2 * size)
         with self.map_errors():
@@ -451,13 +447,7 @@ def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
 
 
 def migrate(connection: apsw.Connection) -> None:
-    """Apply the migrations that a database file lacks, in the transaction of the caller.
-
-    Raises:
-        InvalidConfiguration: the file has tables of another program.
-        SchemaUnknown: a newer version of Truespan wrote the file.
-        SchemaUnknown: the file was written before the first release.
-    """
+    """Apply the migrations that a database file lacks, in the transaction of the caller."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and "worlds" not in tables:
         raise errors.InvalidConfiguration(

@@ -68,9 +68,6 @@ class Erasures(Part):
 
         Returns:
             The number of deleted rows by table.
-
-        Raises:
-            NotFound: it does not exist, or the authority may not remove it.
         """
         if not authority.may(Verb.ADMINISTER, world):
             raise NotFound("world", world)

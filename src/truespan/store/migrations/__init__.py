@@ -42,12 +42,7 @@ def load_migrations(engine: str) -> list[Migration]:
 
 
 def pending_migrations(engine: str, found: int) -> list[Migration]:
-    """Return the migrations that a store lacks; `found` is its version, 0 for an empty store.
-
-    Raises:
-        SchemaUnknown: a newer version of Truespan wrote the store.
-        SchemaUnknown: the store was written before the first release.
-    """
+    """Return the migrations that a store lacks; `found` is its version, 0 for an empty store."""
     newest = newest_version(engine)
     if found > newest:
         raise SchemaUnknown("library_too_new", found, newest)

@@ -385,11 +385,7 @@ class Chunks(Part):
 
     @retry_on_conflict
     def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
-        """Mark chunks that failed verification, and queue their repairs, in one commit.
-
-        Raises:
-            StoreBusy: other writers held the lock for too long.
-        """
+        """Mark chunks that failed verification, and queue their repairs, in one commit."""
         known = self._db.at(scope, ids=[failure.chunk_id for failure in failures]).all(
             """SELECT chunk_id, kind, point_hash FROM repairs
                WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)"""

@@ -69,12 +69,7 @@ class Conversations(Part):
     def find(
         self, authority: Authority, world: WorldId, reference: str, *, reader: str | None
     ) -> ConversationRecord:
-        """Return a conversation of a reader, or of the whole world.
-
-        Raises:
-            NotFound: it does not exist, or not for this caller and reader.
-            StoreDamaged: its row does not match its checksum.
-        """
+        """Return a conversation of a reader, or of the whole world."""
         row = None
         if is_conversation_id(reference) and authority.sees(world):
             row = self._db.at(world, token=authority.owner).one(
@@ -219,10 +214,6 @@ class Conversations(Part):
 
         The same commit deletes turns older than `days`, and turns of the conversation that are not
         among the latest `max_turns` at any position of the reader.
-
-        Raises:
-            NotFound: the conversation or the previous turn was deleted meanwhile.
-            NotFound: a document that the turn used was deleted meanwhile.
         """
         if not authority.sees(world):
             raise errors.NotFound("world", world)

@@ -224,11 +224,7 @@ class Jobs(Part):
         error: str | None = None,
         process: str | None = None,
     ) -> bool:
-        """Record the state and the news of a job; return whether it is to stop.
-
-        Raises:
-            Interrupted: `process` is given and no longer has the job.
-        """
+        """Record the state and the news of a job; return whether it is to stop."""
         now = self._clock.now()
         with self._db.write(scope, lock=False, error=error, now=now, process=process) as session:
             key = _require_key(session, job)
@@ -263,9 +259,6 @@ class Jobs(Part):
         """Reserve documents for a job while it runs; False if another job has one of them.
 
         Jobs whose process is not alive have none.
-
-        Raises:
-            Interrupted: the process no longer has the job.
         """
         with self._db.write(scope, lock=False, job=job, process=process) as session:
             # One claim at a time in a world: concurrent ones would not see each other.

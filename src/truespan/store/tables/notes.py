@@ -35,12 +35,7 @@ class Notes(Part):
 
     @retry_on_conflict
     def add(self, scope: Scope, reader: str, revision: RevisionRef, note: StoredNote) -> None:
-        """Store a note about an active revision.
-
-        Raises:
-            NotFound: The document was deleted or has a new revision.
-            InvalidArgument: The reader has too many notes.
-        """
+        """Store a note about an active revision."""
         assert note.content is not None
         content = msgspec.json.encode(note.content)
         cells: tuple[Any, ...] = (

@@ -301,11 +301,7 @@ class Readers(Part):
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
-        """Store the chunks of a position, in place of previous ones.
-
-        Raises:
-            StoreBusy: other writers held the lock for too long.
-        """
+        """Store the chunks of a position, in place of previous ones."""
         generation = scope.generation.number
         rows = [
             (

@@ -140,11 +140,7 @@ class Records(Part):
 
     @retry_on_conflict
     def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
-        """Cache queries, except from before an erasure, and remove old entries.
-
-        Raises:
-            StoreBusy: another writer holds the lock; a cache is not worth waiting for.
-        """
+        """Cache queries, except from before an erasure, and remove old entries."""
         with self._db.write(scope, lock=False, wait=0.0, now=now) as session:
             erased = session.value(
                 "SELECT created_at FROM query_cache WHERE world_id = :world AND key = :key",
@@ -177,11 +173,7 @@ class Records(Part):
 
     @retry_on_conflict
     def confirm_queries(self, scope: Scope, keys: Sequence[str]) -> None:
-        """Record that the model of cached queries was confirmed.
-
-        Raises:
-            StoreBusy: another writer holds the lock; a cache is not worth waiting for.
-        """
+        """Record that the model of cached queries was confirmed."""
         with self._db.write(scope, lock=False, wait=0.0) as session:
             session.execute(
                 """UPDATE query_cache SET unconfirmed = NULL
@@ -234,9 +226,6 @@ class Records(Part):
 
         The same commit removes records older than `days`, and all but the latest
         `max_records` records of the world.
-
-        Raises:
-            StoreBusy: other writers held the lock for too long.
         """
         if not authority.sees(world):
             raise NotFound("world", world)

@@ -201,11 +201,7 @@ def read_sentences_of(
 def read_chosen_sentences(
     statements: Statements, world: WorldId, chosen: Collection[tuple[str, int]]
 ) -> dict[tuple[str, int], PlacedSentence]:
-    """Return single sentences of chunks, by the id of the chunk and the number of the sentence.
-
-    Raises:
-        StoreDamaged: a sentence does not match its checksum.
-    """
+    """Return single sentences of chunks, by the id of the chunk and the number of the sentence."""
     rows = statements.all(
         f"{_SENTENCES_OF_CHUNKS} AND e.sid + 0 IN LIST(:sids)",
         ids=[*{chunk for chunk, _ in chosen}],

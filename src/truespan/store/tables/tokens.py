@@ -28,11 +28,7 @@ class Tokens(Part):
 
     @retry_on_conflict
     def create(self, authority: Authority, record: TokenRecord, digest: bytes) -> None:
-        """Add a token.
-
-        Raises:
-            NotFound: one of its worlds does not exist; nothing is added.
-        """
+        """Add a token."""
         _require_owner(authority)
         worlds = [] if isinstance(record.worlds, Unlimited) else sorted(record.worlds)
         world = ""
@@ -102,11 +98,7 @@ def _names_text(names: frozenset[Any] | Unlimited) -> str:
 
 
 def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
-    """Return tokens with their digests.
-
-    Raises:
-        StoreDamaged: a token is damaged, so that it grants no rights.
-    """
+    """Return tokens with their digests."""
     worlds: dict[Row, list[WorldId]] = {}
     for *own, world in rows:
         worlds.setdefault(tuple(own), []).extend([WorldId(world)] if world else [])

@@ -114,11 +114,7 @@ class Worlds(Part):
         defaults: Defaults,
         audience: Audience | None = (EVERYONE,),
     ) -> None:
-        """Change the defaults of a world, and the audience of new documents that declare none.
-
-        Raises:
-            NotFound: it does not exist, or not for this authority.
-        """
+        """Change the defaults of a world, and the audience of new documents that declare none."""
         if not authority.may(Verb.ADMINISTER, world) or self.find(authority, world) is None:
             raise errors.NotFound("world", world)
         labels = _labels_text(audience)
@@ -401,11 +397,7 @@ class Worlds(Part):
 
     @retry_on_conflict
     def retire_generation(self, scope: Scope) -> None:
-        """Mark the scope's generation as being removed; from then on nothing can name it.
-
-        Raises:
-            Conflict: the world or a domain names it.
-        """
+        """Mark the scope's generation as being removed; from then on nothing can name it."""
         number = scope.generation.number
         with self._db.write(scope, shared=True) as session:
             default = session.value("SELECT generation FROM worlds WHERE world_id = :world")

@@ -374,9 +374,6 @@ def copy_rows(
     """Copy all rows into a store without worlds, then read everything back and compare.
 
     Tables in `skip` are neither read nor written.
-
-    Raises:
-        CopyDiffers: the target has other rows, or the copy differs from the source.
     """
     sent: dict[tuple[str, str | None], RowDigest] = {}
     with source.snapshot():

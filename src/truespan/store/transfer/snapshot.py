@@ -71,12 +71,7 @@ class ServerSnapshots(Struct, frozen=True):
         return self.rows().size()
 
     def take(self, target: Path, *, vectors: bool) -> Snapshot:
-        """Write one state of the store to a new file, page by page, and read it back.
-
-        Raises:
-            BackupInvalid: the copy differs from the store.
-            StoreDamaged: rows of the store refer to rows that do not exist.
-        """
+        """Write one state of the store to a new file, page by page, and read it back."""
         database = SqliteDatabase(target, reserve=self.reserve)
         try:
             with database.map_errors():
@@ -101,9 +96,6 @@ def prepare_snapshot(store: Path) -> None:
     Its schema is migrated and compared with ours, because a forged file could have triggers. All
     chunks become pending, since there is no index yet. Pending erasures, which concern other files,
     are removed. Unfinished jobs become interrupted.
-
-    Raises:
-        BackupInvalid: the file is not the store of a library, or is damaged.
     """
     try:
         with (
@@ -135,11 +127,7 @@ def prepare_snapshot(store: Path) -> None:
 
 @contextmanager
 def open_rows(store: Path) -> Iterator[StoreRows]:
-    """Open the rows of a prepared file, to copy them to a store on another engine.
-
-    Raises:
-        BackupInvalid: rows refer to missing rows, so that their world is unknown.
-    """
+    """Open the rows of a prepared file, to copy them to a store on another engine."""
     with closing(SqliteDatabase(store, reserve=0)) as database:
         if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
             raise errors.BackupInvalid("The backup's store has rows that refer to missing rows.")
