@@ -210,7 +210,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
     with raises_code("blank_query"):
         world.retrieve("harbour", selected_text=" \t ")
     assert set(lib.journal) == {"store.worlds.find"}
-    lib.library._components.store.worlds.find = lambda *_: None  # type: ignore[method-assign]
+    lib.store.worlds.find = lambda *_: None  # type: ignore[method-assign]
     with raises_code("world_not_found"):
         world.retrieve("harbour")
 

@@ -177,24 +177,12 @@ def read_sentences_of(
     )
     found: dict[str, tuple[PlacedSentence, ...]] = {}
     for (chunk, first, last), group in groupby(rows, key=lambda row: row[:3]):
-        sentences: list[PlacedSentence] = []
-        for _, _, _, document, revision, *cells, recorded, chapter, section, page in group:
-            place, ref = Place(chapter, section), RevisionRef(document, revision)
-            sid, start, end, tokens, _ = cells
-            page_start = _read_page_start(start, page)
-            if recorded == sentence_checksum(world, ref, cells, place, page_start):
-                sentences.append(
-                    PlacedSentence(
-                        sid=sid,
-                        start=start,
-                        end=end,
-                        tokens=tokens,
-                        place=place,
-                        page_start=page_start,
-                    )
-                )
-        if [sentence.sid for sentence in sentences] == list(range(first, last + 1)):
-            found[chunk] = tuple(sentences)
+        sentences = [
+            _read_sentence(world, RevisionRef(document, revision), row)
+            for _, _, _, document, revision, *row in group
+        ]
+        if [sentence and sentence.sid for sentence in sentences] == [*range(first, last + 1)]:
+            found[chunk] = tuple(sentence for sentence in sentences if sentence)
     return found
 
 
@@ -210,8 +198,7 @@ def read_chosen_sentences(
     found: dict[tuple[str, int], PlacedSentence] = {}
     for chunk, _, _, document, revision, *row in rows:
         if (chunk, row[0]) in chosen:
-            ref = RevisionRef(document, revision)
-            [found[chunk, row[0]]] = _verify_sentences(world, ref, [row])
+            found[chunk, row[0]] = _require_sentence(world, RevisionRef(document, revision), row)
     return found
 
 
@@ -226,42 +213,37 @@ def read_sentences(
         first=first,
         last=last,
     )
-    return _verify_sentences(world, ref, rows)
+    return [_require_sentence(world, ref, row) for row in rows]
 
 
-def _verify_sentences(
-    world: WorldId, ref: RevisionRef, rows: Iterable[Sequence[Any]]
-) -> list[StoredSentence]:
-    """Return rows of `_SENTENCE` as sentences; raises StoreDamaged if a checksum differs."""
-    sentences: list[StoredSentence] = []
-    for *cells, recorded, chapter, section, page in rows:
-        sid, start, end, tokens, digest = cells
-        place, page_start = Place(chapter, section), _read_page_start(start, page)
-        if recorded != sentence_checksum(world, ref, cells, place, page_start):
-            raise StoreDamaged(
-                f"A sentence of document {ref.document} does not match its checksum.",
-                advice="Run 'truespan doctor'.",
-            )
-        sentences.append(
-            StoredSentence(
-                sid=sid,
-                start=start,
-                end=end,
-                tokens=tokens,
-                place=place,
-                page_start=page_start,
-                digest=digest,
-            )
+def _require_sentence(world: WorldId, ref: RevisionRef, row: Sequence[Any]) -> StoredSentence:
+    if (sentence := _read_sentence(world, ref, row)) is None:
+        raise StoreDamaged(
+            f"A sentence of document {ref.document} does not match its checksum.",
+            advice="Run 'truespan doctor'.",
         )
-    return sentences
+    return sentence
 
 
-def _read_page_start(offset: int, stored: str | None) -> PageStart | None:
-    """Return the page that a sentence begins on, from a text of its number and unit."""
-    if stored is None:
+def _read_sentence(world: WorldId, ref: RevisionRef, row: Sequence[Any]) -> StoredSentence | None:
+    """Return a row of `_SENTENCE` as a sentence; None if its checksum differs."""
+    *cells, recorded, chapter, section, stored = row
+    sid, start, end, tokens, digest = cells
+    place, page_start = Place(chapter, section), None
+    if stored is not None:
+        page, _, unit = stored.partition(" ")
+        page_start = PageStart(start, int(page), unit)
+    if recorded != sentence_checksum(world, ref, cells, place, page_start):
         return None
-    page, _, unit = stored.partition(" ")
-    return PageStart(offset, int(page), unit)
+    return StoredSentence(
+        sid=sid,
+        start=start,
+        end=end,
+        tokens=tokens,
+        place=place,
+        page_start=page_start,
+        digest=digest,
+    )
 
 
 def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:
