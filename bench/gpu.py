@@ -27,7 +27,6 @@ from truespan.core.clock import SystemClock
 from truespan.extensions.models.onnx_format import read_weights
 from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
-    SentenceTransformersSettings,
     TorchFolder,
     TorchReranker,
 )
@@ -35,6 +34,7 @@ from truespan.extensions.models.torch_local import LocalTorchEmbedder, dequantis
 from truespan.extensions.quality.evaluate import ndcg
 from truespan.protocols import Embedder
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
+from truespan.providers.model_files import ModelDescription
 
 CHARACTERS = 1000
 """Length of a text, about 247 tokens."""
@@ -109,8 +109,9 @@ def save_model(folder: Path, model: LocalModel) -> Path:
 
 
 def sentence_model(saved: Path, device: str, **options: Any) -> SentenceEmbedder:
-    folder = TorchFolder(saved.parent, saved.name)
-    return SentenceEmbedder(folder, SentenceTransformersSettings(device=device, **options))
+    description = ModelDescription(precision=options.pop("precision", ""))
+    folder = TorchFolder(saved.parent, saved.name, description)
+    return SentenceEmbedder(folder, device, **options)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from bench.material import books
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, Target, at_least, run, say
 from truespan.extensions.checks.sanitize.findings import Mode
+from truespan.extensions.checks.sanitize.profile import Profile
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 ROUNDS = 5
@@ -27,7 +28,10 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     texts, what = books()
     prose = [paragraph for text in texts for paragraph in text.split("\n\n")]
     letters = [LETTER.format(number, number % 100) for number in range(3000)]
-    plain, full = Sanitizer(Mode.ON, phones=False), Sanitizer(Mode.ON)
+    plain, full = (
+        Sanitizer(Mode.ON, profile=Profile(without=frozenset({"PHONE"}))),
+        Sanitizer(Mode.ON),
+    )
     seconds = medians(
         {
             "prose": lambda: sanitise(plain, prose),

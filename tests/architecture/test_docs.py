@@ -201,7 +201,8 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                     members.items() if isinstance(members, dict) else [(name, members)]
                 ):
                     own = "provider" if member == "kind" else member
-                    prefix = "embedding" if own == "provider" else model.embedding.provider
+                    is_shared = own in ("provider", "device")
+                    prefix = "embedding" if is_shared else model.embedding.provider
                     assert model.value_of(f"{prefix}_{own}".replace("-", "_")) == value
             assert len(settings.audiences) == len(shown.pop("audience", []))
             assert len(settings.auth_rules) == len(shown.get("auth", {}).pop("rules", []))
@@ -337,7 +338,7 @@ def test_formats_page_states_the_limits_in_force() -> None:
     per_size = child_parser._MEMORY_PER_BYTE, child_parser._OUTPUT_PER_BYTE
     expected = [
         (f"{settings.source_max_mib} MiB", "source_max_mib"),
-        (f"{settings.loader.memory_mib} MiB, and {per_size[0]} times", "loader_memory_mib"),
+        (f"{parser['memory_bytes'].default >> 20} MiB, and {per_size[0]} times", ""),
         (
             f"{parser['cpu_seconds'].default:g} seconds, and "
             f"{parser['cpu_seconds_per_mb'].default:g} for each MiB",

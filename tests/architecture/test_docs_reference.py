@@ -24,7 +24,7 @@ def test_generated_parts_list_known_names() -> None:
     for part, names in {
         "commands": ["### search", "### jobs resume", "`--library`, `-L`"],
         "settings": [
-            "- `disk_reserve_mib=256` (from 0): ",
+            "- `source_max_mib=512` (from 1): ",
             "- `log_format=text` (`text`, `json`): ",
         ],
         "errors": [

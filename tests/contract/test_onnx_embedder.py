@@ -24,9 +24,9 @@ from truespan.errors import (
 from truespan.protocols import Embedder
 from truespan.providers import onnx
 from truespan.providers.local import INSTRUCTION, LocalEmbedder, LocalModel
+from truespan.providers.model_files import DESCRIPTION_FILE, ModelDescription
 from truespan.providers.onnx import FolderFiles
 from truespan.providers.onnx_embedder import FolderEmbedder
-from truespan.settings.catalogue import OnnxSettings
 
 TEXTS = [
     "the tide comes in",
@@ -40,7 +40,8 @@ TEXTS = [
 
 
 def embed(folder: Path, **options: Any) -> FolderEmbedder:
-    return FolderEmbedder(folder, OnnxSettings(**options))
+    description = ModelDescription(**options) if options else None
+    return FolderEmbedder(folder, description)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +144,7 @@ def test_weights_beside_the_network_are_used_from_any_folder(
     (nested / "onnx").mkdir()
     for name in ("model.onnx", "model.onnx_data"):
         (nested / name).rename(nested / "onnx" / name)
-    found = embed(nested, model=made.name)
+    found = embed(nested, name=made.name)
     assert found.embed_documents(TEXTS) == embed(made).embed_documents(TEXTS)
     assert found.profile == embed(made).profile
 
@@ -168,11 +169,43 @@ def test_options_win_over_the_folder_s_configuration(make: Callable[..., Path]) 
     assert plain.embed_documents(TEXTS) == embed(made).embed_documents(TEXTS)
     assert plain.embed_query("sea") == embed(made).embed_query("sea")
     declared = embed(
-        made, model="mine", query_prefix="", document_prefix="", max_length=40, dimensions=WIDTH
+        made, name="mine", query_prefix="", document_prefix="", max_length=40, dimensions=WIDTH
     )
     assert declared.embed_documents(TEXTS) == embed(make()).embed_documents(TEXTS)
     assert (declared.profile.model, declared.profile.input_limit) == ("mine", 38)
     assert (declared.profile.query_mode, declared.profile.document_mode) == ("plain", "passage")
+
+
+@proves("embedding.own-model")
+def test_model_toml_describes_a_model(make: Callable[..., Path]) -> None:
+    made = make()
+    description = """
+        name = "mine"
+        pooling = "cls"
+        query_prefix = "query : "
+        max_length = 20
+    """
+    (made / DESCRIPTION_FILE).write_text(description)
+
+    own = embed(made)
+
+    given = embed(make(), name="mine", pooling="cls", query_prefix="query : ", max_length=20)
+    assert own.profile == given.profile
+    assert own.embed_query("sea") == given.embed_query("sea")
+
+
+def test_invalid_model_toml_is_refused(make: Callable[..., Path]) -> None:
+    made = make()
+    for text in (
+        "pooling = 'sum'",
+        "max_length = -1",
+        "poolling = 'cls'",
+        "max_length = 'all'",
+        "= 1",
+    ):
+        (made / DESCRIPTION_FILE).write_text(text)
+        with pytest.raises(InvalidConfiguration, match=DESCRIPTION_FILE):
+            assert embed(made).profile
 
 
 def test_lengths_and_poolings_are_read_as_exports_write_them(make: Callable[..., Path]) -> None:

@@ -178,8 +178,8 @@ def test_point_is_sent_with_place_and_hash_without_text(index, server):
     }
 
 
-def test_writes_wait_in_the_chosen_order(server):
-    [index] = opened_once(server, write_ordering="strong")
+def test_writes_wait_in_medium_order(server):
+    [index] = opened_once(server)
     scope = prepared(index)
     made = point(scope, 1, vector(*EAST))
 
@@ -193,7 +193,7 @@ def test_writes_wait_in_the_chosen_order(server):
     writes = [(path.rpartition("/")[2], query) for path, _, query in writes if "count" not in path]
     assert [path for path, _ in writes] == ["points", "batch", "delete", "delete"]
     assert {frozenset(query.split("&")) for _, query in writes} == {
-        frozenset({"wait=true", "ordering=strong"})
+        frozenset({"wait=true", "ordering=medium"})
     }
 
 
@@ -238,22 +238,6 @@ def test_stale_point_is_compared_and_removed_in_one_request(index, server):
             }
         }
     ]
-
-
-def test_reads_are_asked_with_the_consistency_that_was_chosen(server):
-    [index] = opened_once(server, read_consistency="majority")
-    scope = prepared(index)
-
-    index.search(scope, vector(*EAST), limit=1, floor=None)
-    list(index.scan(scope))
-    index.read(scope, [point(scope, 1, vector(*EAST)).chunk_id])
-    index.tenants(scope, limit=5)
-    index.close()
-
-    paths = ("/query/batch", "/scroll", "/facet")
-    reads = [one.path for one in server.asked if any(path in one.path for path in paths)]
-    assert len(reads) == 4
-    assert all("consistency=majority" in path for path in reads)
 
 
 def test_requests_about_points_name_the_tenant_first(index, server):

@@ -57,7 +57,7 @@ def reranker_of(server: RerankServer, **changes: Any) -> HttpReranker:
     clock = changes.pop("clock", None) or PassingClock()
     given: dict[str, Any] = {"keys": keyless_ring(clock), "clock": clock, "seconds": SECONDS}
     model = "" if server.shape in ("tei", "llama.cpp") else MODEL
-    found = find_server(server.endpoint, server.shape, model)  # type: ignore[arg-type]
+    found = find_server(server.endpoint, model)
     return HttpReranker(found, **given | changes)
 
 
@@ -115,37 +115,34 @@ def test_half_a_surrogate_pair_can_be_scored() -> None:
         assert len(reranker_of(server).scores("\ud800 half", ["a pair \udfff"])) == 1
 
 
-def test_the_path_of_a_url_tells_the_protocol_unless_the_settings_do() -> None:
+def test_the_path_of_a_url_tells_the_protocol() -> None:
     rows = [
-        ("http://127.0.0.1:8080/v1/rerank", None, "jina", "/v1/rerank"),
-        ("https://api.example.com/v2/rerank", None, "cohere", "/v2/rerank"),
-        ("http://127.0.0.1:8080/rerank", None, "tei", "/rerank"),
-        ("http://127.0.0.1:8080/api/v1/rerank/", None, "jina", "/api/v1/rerank"),
-        ("http://127.0.0.1:8080", "cohere", "cohere", "/v2/rerank"),
-        ("http://127.0.0.1:8080/", "tei", "tei", "/rerank"),
-        ("http://127.0.0.1:8080/reranking", "llama.cpp", "llama.cpp", "/reranking"),
-        ("http://127.0.0.1:8080/mine", "jina", "jina", "/mine"),
+        ("http://127.0.0.1:8080/v1/rerank", MODEL, "jina", "/v1/rerank"),
+        ("http://127.0.0.1:8080/v1/rerank", "", "llama.cpp", "/v1/rerank"),
+        ("https://api.example.com/v2/rerank", MODEL, "cohere", "/v2/rerank"),
+        ("http://127.0.0.1:8080/rerank", "", "tei", "/rerank"),
+        ("http://127.0.0.1:8080/api/v1/rerank/", MODEL, "jina", "/api/v1/rerank"),
+        ("http://127.0.0.1:8080/reranking", "", "tei", "/reranking"),
     ]
-    for url, given, shape, path in rows:
-        found = find_server(url, given, MODEL)  # type: ignore[arg-type]
+    for url, model, shape, path in rows:
+        found = find_server(url, model)
         assert found.shape == shape, url
         assert found.url.endswith(path), url
 
 
 @proves("http.outbound-urls", "errors.no-secrets")
 def test_a_server_that_cannot_be_meant_is_refused_before_it_is_asked() -> None:
-    rows: list[tuple[str, str | None, str, str]] = [
-        ("http://127.0.0.1:8080/mine", None, MODEL, "rerank_shape"),
-        ("http://127.0.0.1:8080", None, MODEL, "rerank_shape"),
-        ("http://127.0.0.1:8080/v1/rerank", None, "", "rerank_model"),
-        ("http://127.0.0.1:8080", "cohere", "", "rerank_model"),
-        (f"http://user:{KEY}@127.0.0.1/rerank", None, "", "base URL"),
-        (f"http://127.0.0.1/rerank?key={KEY}", None, "", "base URL"),
-        ("ftp://127.0.0.1/rerank", None, "", "base URL"),
+    rows = [
+        ("http://127.0.0.1:8080/mine", MODEL, "ends with /rerank"),
+        ("http://127.0.0.1:8080", MODEL, "ends with /rerank"),
+        ("http://127.0.0.1:8080/v2/rerank", "", "rerank_model"),
+        (f"http://user:{KEY}@127.0.0.1/rerank", "", "base URL"),
+        (f"http://127.0.0.1/rerank?key={KEY}", "", "base URL"),
+        ("ftp://127.0.0.1/rerank", "", "base URL"),
     ]
-    for url, shape, model, said in rows:
+    for url, model, said in rows:
         with pytest.raises(InvalidConfiguration) as caught:
-            find_server(url, shape, model)  # type: ignore[arg-type]
+            find_server(url, model)
         assert said in str(caught.value), url
         assert KEY not in str(caught.value)
 
@@ -154,7 +151,7 @@ def test_a_server_that_cannot_be_meant_is_refused_before_it_is_asked() -> None:
 def test_an_address_that_is_never_a_server_s_is_not_connected_to() -> None:
     for host in ("169.254.169.254", "0.0.0.0", "[fe80::1]"):
         clock = PassingClock()
-        server = find_server(f"http://{host}:8080/rerank", None, "")
+        server = find_server(f"http://{host}:8080/rerank", "")
         reranker = HttpReranker(server, keys=keyless_ring(clock), clock=clock, seconds=SECONDS)
         failure_of(lambda reranker=reranker: reranker.scores(QUERY, PASSAGES), ProviderRefused)
 

@@ -195,12 +195,12 @@ def test_a_damaged_record_is_told_and_hides_no_other(
 def test_a_number_that_no_log_can_count_to_refuses_to_start(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRUESPAN_USAGE_RECORDS", "99999999999999999999")
+    monkeypatch.setenv("TRUESPAN_RETRIEVAL_MAX_TOKENS", "99999999999999999999")
 
     code, out, err = terminal("ask", QUESTION, "-w", "w")
 
     assert (code, out) == (3, "")
-    assert "must be a whole number of at least 0 and at most 1000000000" in err
+    assert "must be a whole number of at least 1 and at most 1000000000" in err
 
 
 def test_a_reader_is_answered_from_what_was_read(terminal: Terminal, server: ChatServer) -> None:

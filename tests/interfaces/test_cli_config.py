@@ -37,13 +37,13 @@ def test_every_setting_is_shown_with_its_source(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "truespan.toml").write_text(
-        "# ours\nusage_days = 30\nusage_records = 3\n\n[rerank]\n"
+        "# ours\nusage_days = 30\npictures_max_mib = 3\n\n[rerank]\n"
         'kind = "http"\nurl = "http://127.0.0.1:1/rerank"\n\n[embedding]\nprovider = "ollama"\n'
         'model = "bge"\n'
     )
     monkeypatch.delenv("TRUESPAN_WORLD_DEFAULTS", raising=False)
     for name, value in {
-        "TRUESPAN_USAGE_RECORDS": "5",
+        "TRUESPAN_PICTURES_MAX_MIB": "5",
         "OLLAMA_BASE_URL": "http://a",
         "TRUESPAN_OLLAMA_BASE_URL": "http://b",
         "TRUESPAN_STORE_OWNER_URL": "postgresql://ann:unseen@db/x",
@@ -62,8 +62,8 @@ def test_every_setting_is_shown_with_its_source(
     owner = "postgresql://ann:***@db/x"
     assert places == {
         "usage_days": (30, "file", "truespan.toml, line 2", []),
-        "usage_records": (
-            5, "variable", "TRUESPAN_USAGE_RECORDS", ["truespan.toml, line 3"],
+        "pictures_max_mib": (
+            5, "variable", "TRUESPAN_PICTURES_MAX_MIB", ["truespan.toml, line 3"],
         ),
         "rerank_kind": ("http", "file", "truespan.toml, line 6", []),
         "rerank_url": ("http://127.0.0.1:1/rerank", "file", "truespan.toml, line 7", []),
@@ -99,11 +99,11 @@ def test_mistakes_name_file_line_and_closest_setting(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for text, said in {
-        "usage_days = 3\n\nusage_recrods = 5": (
-            "There is no setting 'usage_recrods' (in truespan.toml, line 3). "
-            "Did you mean 'usage_records'?"
+        "usage_days = 3\n\nusage_dasy = 5": (
+            "There is no setting 'usage_dasy' (in truespan.toml, line 3). "
+            "Did you mean 'usage_days'?"
         ),
-        "\nusage_days = 0": "The setting usage_days (in truespan.toml, line 2) must be",
+        "\nusage_days = -1": "The setting usage_days (in truespan.toml, line 2) must be",
         '[rerank]\nkidn = "http"': "There is no setting 'rerank_kidn' (in truespan.toml, line 2). "
         "Did you mean 'rerank_kind'?",
         "[chunking.mine]\nsize = 5\noverlp = 2": "'overlp' (in truespan.toml, line 3). "

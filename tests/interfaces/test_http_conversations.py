@@ -185,7 +185,7 @@ def test_conversations_can_be_turned_off(tmp_path: Path) -> None:
     kept = world.conversation()
     kept.ask(QUESTION)
     components = made.library._components
-    rules = replace(components.conversations, enabled=False)
+    rules = replace(components.conversations, days=0)
     off = Library(replace(components, conversations=rules))
     with serve_library(off) as client:
         for method, path, body in (

@@ -202,7 +202,7 @@ HOSTILE = [
 
 @each_row("unit", HOSTILE)
 def test_sanitizer_time_is_linear_in_the_text(unit: str) -> None:
-    find(unit, PROFILE, phones=True)
+    find(unit, PROFILE)
     few, many = calls_made(unit * (1000 // len(unit))), calls_made(unit * (4000 // len(unit)))
 
     assert many <= 4.5 * few + 200

@@ -403,7 +403,7 @@ def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
 def test_server_that_stores_no_conversations_says_so_and_answers(
     visits: Callable[..., Visit], harbour: Served
 ) -> None:
-    with served(harbour.library, conversations="false") as running:
+    with served(harbour.library, conversation_days="0") as running:
         visit = visits(running.address, viewport=DESK)
         visit.failures_expected = True
         expect(visit.find("#history-note")).to_contain_text("does not store conversations")

@@ -25,7 +25,6 @@ from truespan.errors import (
 from truespan.extensions.models import sentence_transformers, torch_devices
 from truespan.extensions.models.sentence_transformers import (
     SentenceEmbedder,
-    SentenceTransformersSettings,
     TorchFolder,
     TorchReranker,
 )
@@ -38,6 +37,7 @@ from truespan.extensions.models.torch_devices import (
     import_torch,
 )
 from truespan.protocols import Embedder, find_state_embedder
+from truespan.providers.model_files import ModelDescription
 from truespan.types.vectors import cosine
 
 pytestmark = pytest.mark.torch
@@ -59,8 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def embed(folder: Path, **options: Any) -> SentenceEmbedder:
-    chosen = SentenceTransformersSettings(**{"device": "cpu", **options})
-    return SentenceEmbedder(TorchFolder(folder.parent, folder.name), chosen)
+    device, description = options.pop("device", "cpu"), ModelDescription(**options)
+    return SentenceEmbedder(TorchFolder(folder.parent, folder.name, description), device)
 
 
 # Vectors
@@ -153,12 +153,13 @@ def test_profile_changes_with_everything_that_decides_a_vector(tmp_path: Path) -
 
 def test_precision_auto_follows_the_stored_weights(tmp_path: Path) -> None:
     made = save_encoder(tmp_path / "model")
-    assert TorchFolder(tmp_path, "model").precision("auto") == "float16"
+    assert TorchFolder(tmp_path, "model").precision == "float16"
     config = json.loads((made / "config.json").read_text())
     (made / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
 
-    assert TorchFolder(tmp_path, "model").precision("auto") == "bfloat16"
-    assert TorchFolder(tmp_path, "model").precision("float32") == "float32"
+    assert TorchFolder(tmp_path, "model").precision == "bfloat16"
+    described = ModelDescription(precision="float32")
+    assert TorchFolder(tmp_path, "model", described).precision == "float32"
 
 
 def test_cpu_uses_the_rounded_weights_of_other_devices(folder: Path) -> None:
@@ -219,9 +220,7 @@ def test_missing_model_is_named_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    own = SentenceEmbedder(
-        TorchFolder(tmp_path, "someone/some-model"), SentenceTransformersSettings()
-    )
+    own = SentenceEmbedder(TorchFolder(tmp_path, "someone/some-model"))
 
     with pytest.raises(ModelUnavailable) as refused:
         own.embed_query("sea")
@@ -249,7 +248,7 @@ def test_model_is_found_in_the_cache_by_its_name(
         return str(snapshot)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", find)
-    own = SentenceEmbedder(TorchFolder(tmp_path, "a/b"), SentenceTransformersSettings(device="cpu"))
+    own = SentenceEmbedder(TorchFolder(tmp_path, "a/b"), "cpu")
 
     assert own.embed_query("sea") == embed(blobs).embed_query("sea")
     assert own.profile.model == "a/b"

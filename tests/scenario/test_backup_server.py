@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,7 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy
+from truespan.extensions.cluster import postgres
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.files.backup import BackupWriter, write_archive
 from truespan.store import Store
@@ -359,12 +361,15 @@ def test_settings_naming_a_server_are_set_aside_on_restore(
 
 
 @proves("upkeep.backup-restores")
-def test_restore_refuses_an_unprepared_or_used_store(backup: Path, tmp_path: Path) -> None:
+def test_restore_refuses_an_unprepared_or_used_store(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = fresh_database(prepared=False)
     with raises_code("store_outdated"):
         truespan.restore(backup, named(tmp_path / "bare", bare))
     database = fresh_database()
-    waiting = named(tmp_path / "waiting", database, "store_timeout_seconds = 1\n")
+    waiting = named(tmp_path / "waiting", database)
+    monkeypatch.setattr(postgres, "Address", partial(Address, timeout_seconds=1))
     store = Store(PostgresDatabase(Address(database.url, pool_size=2)), ManualClock())
     with store.as_rows().single_commit(), pytest.raises(StoreBusy):
         truespan.restore(backup, waiting)

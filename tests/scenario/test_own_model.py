@@ -56,11 +56,9 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
         [embedding]
         kind = "onnx"
         folder = "mine"
-        query_prefix = ""
         [embedding.other]
         kind = "onnx"
         folder = "other"
-        pooling = "cls"
         [embedding.home]
         provider = "ollama"
         model = "m"
@@ -68,10 +66,8 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
     library = configured(tmp_path, table)
     settings = read_settings(library, {})
     assert (settings.embedding.provider, settings.onnx.folder) == ("onnx", "mine")
-    assert (settings.onnx.query_prefix, settings.onnx.document_prefix) == ("", None)
     other, home = settings.embeddings["other"], settings.embeddings["home"]
     assert (other.embedding.provider, other.onnx.folder) == ("onnx", "other")
-    assert other.onnx.pooling == "cls"
     assert (home.embedding.provider, home.ollama.model) == ("ollama", "m")
     assert set(settings.embeddings) == {"other", "home"}
     # A variable wins over the file, as for every setting.
@@ -86,8 +82,7 @@ def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
         'onnx_folder = "a"\n[embedding]\nkind = "onnx"\nfolder = "b"': "twice",
         '[embedding]\nfolder = "b"': "unknown field 'folder'",
         '[embedding]\nkind = "onnx"\nbase_url = "http://x"': "unknown field",
-        '[embedding]\nkind = "onnx"\npooling = "sum"': "onnx_pooling",
-        '[embedding]\nkind = "onnx"\nmax_length = -1': "onnx_max_length",
+        '[embedding]\nkind = "onnx"\npooling = "sum"': "unknown field 'pooling'",
         '[embedding]\nkind = "onnx"': "no folder is named",
     }
     for toml, words in rows.items():

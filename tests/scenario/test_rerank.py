@@ -353,7 +353,7 @@ def server() -> Iterator[RerankServer]:
 
 def http_reranker(server: RerankServer) -> HttpReranker:
     clock = ManualClock()
-    found = find_server(server.endpoint, None, MODEL)
+    found = find_server(server.endpoint, MODEL)
     return HttpReranker(found, keys=keyless_ring(clock), clock=clock, seconds=30.0)
 
 

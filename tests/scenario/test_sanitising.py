@@ -165,8 +165,12 @@ def test_sanitising_without_its_packages_is_refused(
 
     with pytest.raises(InvalidConfiguration) as refusal:
         truespan.open(tmp_path)
-    assert "the extra 'sanitize', or set sanitize_phones = false" in refusal.value.advice
-    monkeypatch.setenv("TRUESPAN_SANITIZE_PHONES", "false")
+    assert (
+        "the extra 'sanitize', or exclude PHONE in a file that sanitize_profile names"
+        in refusal.value.advice
+    )
+    (tmp_path / "rules.toml").write_text('without = ["PHONE"]')
+    monkeypatch.setenv("TRUESPAN_SANITIZE_PROFILE", "rules.toml")
     truespan.open(tmp_path).close()
     monkeypatch.setitem(sys.modules, "stdnum", None)
     with pytest.raises(InvalidConfiguration, match="packages are missing"):

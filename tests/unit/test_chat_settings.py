@@ -59,9 +59,8 @@ def test_no_chat_model_is_configured_by_default(tmp_path: Path) -> None:
         {**OLLAMA, "chat_ollama_base_url": f"http://user:{KEY}@127.0.0.1"},
         {**OPENAI, "chat_openai_base_url": ""},
         {**OPENAI, "chat_openai_base_url": f"http://127.0.0.1/v1?key={KEY}"},
-        {**OPENAI, "chat_fallback_base_url": "127.0.0.1:80"}, {**OPENAI, "chat_temperature": -0.1},
-        {**OPENAI, "chat_temperature": 2.5}, {**OPENAI, "chat_max_tokens": 0},
-        {**OPENAI, "chat_timeout_seconds": 0}, {"chat_provider": "google", "chat_model": "gemini"},
+        {**OPENAI, "chat_max_tokens": 0}, {**OPENAI, "chat_timeout_seconds": 0},
+        {"chat_provider": "google", "chat_model": "gemini"},
     ],
     ids=str,
 )  # fmt: skip
@@ -86,7 +85,6 @@ def test_chat_model_and_fallback_get_their_configured_requests(
             chat_fallback_model="tide-teller",
             ollama_base_url=ollama.base,
             chat_max_tokens=99,
-            chat_temperature=0.25,
             chat_ollama_context=1024,
         )
         assert openai.connections == ollama.connections == 0
@@ -95,33 +93,12 @@ def test_chat_model_and_fallback_get_their_configured_requests(
 
         assert openai.asked[0].headers["authorization"] == f"Bearer {KEY}"
         assert openai.questions[0]["max_tokens"] == 99
-        assert openai.questions[0]["temperature"] == 0.25
+        assert openai.questions[0]["temperature"] == 0.0
         assert ollama.questions[0]["options"] == {
-            "num_predict": 99, "temperature": 0.25, "num_ctx": 1024,
+            "num_predict": 99, "temperature": 0.0, "num_ctx": 1024,
         }  # fmt: skip
     assert chat.primary is not None
     assert chat.primary.name == "openai/tide-teller"
-
-
-def test_fallback_model_may_have_its_own_server_without_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with OpenAiChatServer() as lib, OpenAiChatServer() as there:
-        chat = chat_of(
-            tmp_path,
-            **OPENAI,
-            chat_openai_base_url=lib.base,
-            chat_fallback_provider="openai",
-            chat_fallback_model="tide-teller",
-            chat_fallback_base_url=there.base,
-            chat_fallback_keyless=True,
-        )
-
-        assert replied(chat.fallback) == REPLY
-
-        assert lib.connections == 0
-        assert "authorization" not in there.asked[0].headers
 
 
 def test_server_that_needs_a_key_gets_no_request_without_one(

@@ -63,29 +63,21 @@ def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
 def test_every_qdrant_setting_reaches_the_adapter(tmp_path: Path) -> None:
     chosen = options(
         tmp_path,
-        qdrant_timeout_seconds="3",
         qdrant_ca_file="ca.pem",
         qdrant_prefix="mine-",
-        qdrant_shards="6",
-        qdrant_replicas="3",
-        qdrant_write_factor="2",
-        qdrant_read_consistency="quorum",
-        qdrant_write_ordering="strong",
         index_approximate_worlds=f" {WORLD.upper()},",
     )
 
     assert chosen.url == "http://127.0.0.1:1"
-    assert (chosen.timeout_seconds, chosen.ca_file) == (3, str(tmp_path / "ca.pem"))
-    assert (chosen.prefix, chosen.shards, chosen.replicas) == ("mine-", 6, 3)
-    assert (chosen.write_factor, chosen.read_consistency) == (2, "quorum")
-    assert (chosen.write_ordering, chosen.approximate) == ("strong", {WORLD})
+    assert (chosen.prefix, chosen.ca_file) == ("mine-", str(tmp_path / "ca.pem"))
+    assert chosen.approximate == {WORLD}
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         {"qdrant_prefix": "../"}, {"qdrant_prefix": "a/b"}, {"qdrant_prefix": "x" * 65},
-        {"qdrant_write_factor": "2"}, {"index_approximate_worlds": "my world"},
+        {"index_approximate_worlds": "my world"},
     ],
 )  # fmt: skip
 def test_invalid_index_settings_fail_when_opening(tmp_path: Path, wrong: dict[str, str]) -> None:

@@ -97,7 +97,7 @@ def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
     "text",
     [
         'embedding_provider = "google"\n', '[embedding]\nkind = "multilingual"\n',
-        '[embedding.other]\nkind = "sentence-transformers"\n', 'local_device = "auto"\n',
+        '[embedding.other]\nkind = "sentence-transformers"\n', 'embedding_device = "auto"\n',
         '[google]\nmodel = "gemini-embedding-001"\n',
         'sentence_transformers_model = "BAAI/bge-m3"\n',
         '[rerank]\nkind = "sentence-transformers"\nmodel = "x"\n',

@@ -43,10 +43,8 @@ def test_rerank_table_configures_a_server_and_its_key(
     with RerankServer("cohere", keys=(KEY,)) as server:
         table = f'[rerank]\nkind = "http"\nurl = "{server.endpoint}"\nmodel = "{MODEL}"\n'
         monkeypatch.setenv("RERANK_API_KEY", KEY)
-        monkeypatch.setenv("TRUESPAN_RERANK_CANDIDATES", "7")
-        options = options_of(tmp_path, table + "candidates = 9\n")
+        options = options_of(tmp_path, table)
         assert options is not None
-        assert options.candidates == 7
         assert options.reranker.name == f"cohere/{MODEL}"
         assert len(options.reranker.scores("a query", ["one", "two"])) == 2
 
@@ -73,7 +71,7 @@ def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
 
 def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> None:
     own = Own()
-    assert options_of(tmp_path, "rerank_candidates = 5\n", own) == RerankOptions(own, 5, 10)
+    assert options_of(tmp_path, "", own) == RerankOptions(own, 30, 10)
 
 
 def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
@@ -84,14 +82,12 @@ def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
         ('[rerank]\nurl = "http://127.0.0.1/rerank"\n', "has no use with rerank_kind ''"),
         ('[rerank]\nkind = "onnx"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
         ('[rerank]\nkind = "onnx"\nmodel = "x"\nurl = "http://y"\n', "has no use"),
-        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "rerank_shape"),
-        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v1/rerank"\n', "rerank_model"),
+        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "ends with /rerank"),
+        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v2/rerank"\n', "rerank_model"),
         ('[rerank]\nkind = "http"\nurl = "http://u:secret@127.0.0.1/rerank"\n', "rerank_url"),
-        ("[rerank]\ncandidates = 0\n", "rerank_candidates"),
-        ("[rerank]\ncandidates = 201\n", "rerank_candidates"),
         ('[rerank]\nkey = "secret"\n', "no setting 'rerank_key'"),
         ('rerank = "http"\n', "no setting 'rerank'"),
-        ("rerank_candidates = 3\n[rerank]\ncandidates = 4\n", "rerank_candidates twice"),
+        ('rerank_model = "a"\n[rerank]\nmodel = "b"\n', "rerank_model twice"),
     ]
     for text, said in rows:
         with pytest.raises(InvalidConfiguration) as caught:

@@ -8,7 +8,7 @@ import pytest
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.extensions.checks.sanitize.findings import AuditEntry, Mode, Style, move_offsets
-from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.profile import Profile, parse_profile
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.ingest.canonical import assemble
 from truespan.text.sentences import split_sentences
@@ -24,6 +24,7 @@ from truespan.types.text import (
 
 TEXT = "Write to ann@example.com or call +49 30 901820."
 KEY = b"a key that nobody knows"
+WITHOUT_PHONES = Profile(without=frozenset({"PHONE"}))
 ON = Sanitizer(Mode.ON)
 PSEUDONYMS = Sanitizer(Mode.ON, Style.PSEUDONYM, KEY)
 
@@ -108,7 +109,7 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
         sanitizer.digest
         for sanitizer in (
             Sanitizer(Mode.OFF), ON, PSEUDONYMS, Sanitizer(Mode.ON, Style.PSEUDONYM, KEY + b"!"),
-            Sanitizer(Mode.ON, phones=False),
+            Sanitizer(Mode.ON, profile=WITHOUT_PHONES),
             Sanitizer(Mode.ON, profile=parse_profile('allow = ["x"]')),
             Sanitizer(Mode.ON, profile=parse_profile('allow_domains = ["x"]')),
             Sanitizer(Mode.ON, profile=parse_profile('without = ["EMAIL"]')),
@@ -119,7 +120,7 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
     ]  # fmt: skip
 
     assert len(set(digests)) == len(digests)
-    assert Sanitizer(Mode.SHADOW, phones=False).digest == Sanitizer(Mode.OFF).digest
+    assert Sanitizer(Mode.SHADOW, profile=WITHOUT_PHONES).digest == Sanitizer(Mode.OFF).digest
     assert Sanitizer(Mode.ON, key=KEY).digest == ON.digest
 
 

@@ -2,10 +2,11 @@
 
 from tests.support.rows import each_row
 from truespan.extensions.checks.sanitize.findings import Mode
-from truespan.extensions.checks.sanitize.profile import parse_profile
+from truespan.extensions.checks.sanitize.profile import Profile, parse_profile
 from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 
 SHADOW = Sanitizer(Mode.SHADOW)
+WITHOUT_PHONES = Profile(without=frozenset({"PHONE"}))
 
 
 def found_in(text: str, sanitizer: Sanitizer = SHADOW) -> list[tuple[str, str]]:
@@ -205,7 +206,7 @@ def test_other_numbers_are_no_phone_numbers(text: str) -> None:
 
 
 def test_without_phones_none_is_looked_for() -> None:
-    assert found_in("call +49 30 901820", Sanitizer(Mode.SHADOW, phones=False)) == []
+    assert found_in("call +49 30 901820", Sanitizer(Mode.SHADOW, profile=WITHOUT_PHONES)) == []
 
 
 def test_a_profile_can_name_regions_whose_national_form_is_known() -> None:

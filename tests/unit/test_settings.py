@@ -21,8 +21,8 @@ from truespan.wiring import open_library
         {"EMBEDDING_API_CONCURRENCY": "two"}, {"EMBEDDING_API_CONCURRENCY": ""},
         {"EMBEDDING_API_CONCURRENCY": "1.5"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "0"},
         {"EMBEDDING_MAX_TOKENS_PER_BATCH": "-1"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "many"},
-        {"TRUESPAN_DISK_RESERVE_MIB": "-1"}, {"TRUESPAN_CHAT_TEMPERATURE": "nan"},
-        {"TRUESPAN_CHAT_TEMPERATURE": "inf"}, {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
+        {"TRUESPAN_SOURCE_MAX_MIB": "-1"}, {"TRUESPAN_ANSWER_THRESHOLD_LOW": "nan"},
+        {"TRUESPAN_ANSWER_THRESHOLD_LOW": "inf"}, {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
         {"TRUESPAN_NO_SUCH_THING": "1"}, {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
         {"TRUESPAN_EMBEDDING_PROVIDER": ""}, {"TRUESPAN_EMBEDDING_PROVIDER": "Ollama"},
         {"OLLAMA_BASE_URL": "ftp://127.0.0.1"}, {"OLLAMA_BASE_URL": "file:///etc/passwd"},
@@ -62,9 +62,9 @@ def test_limits_of_the_environment_reach_the_engine(
 
 
 def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
-    (tmp_path / "truespan.toml").write_text("disk_reserve_mib = 7\nindex_idle_seconds = 9\n")
-    settings = read_settings(tmp_path, {"TRUESPAN_DISK_RESERVE_MIB": "8"})
-    assert (settings.disk_reserve_mib, settings.index.idle_seconds) == (8, 9)
+    (tmp_path / "truespan.toml").write_text("source_max_mib = 7\nusage_days = 9\n")
+    settings = read_settings(tmp_path, {"TRUESPAN_SOURCE_MAX_MIB": "8"})
+    assert (settings.source_max_mib, settings.usage.days) == (8, 9)
     assert settings.embedding.api_concurrency == Settings().embedding.api_concurrency == 2
     assert settings.embedding.max_tokens_per_batch == 100_000
 
@@ -92,16 +92,17 @@ def test_ollama_is_configured_by_file_or_environment(tmp_path: Path) -> None:
 
 def test_tables_give_the_settings_of_a_section(tmp_path: Path) -> None:
     (tmp_path / "truespan.toml").write_text(
-        "[http]\nbody_max_kib = 32\n[chat]\nmodel = 'a'\n[chat.fallback]\nmodel = 'b'\n"
+        "[http]\nrequests_per_minute = 32\n[chat]\nmodel = 'a'\n[chat.fallback]\nmodel = 'b'\n"
         "[embedding]\nthreads = 3\n"
     )
 
     settings = read_settings(tmp_path, {"TRUESPAN_CHAT_FALLBACK_MODEL": "c"})
 
-    assert settings.http.body_max_kib == settings.value_of("http_body_max_kib") == 32
+    assert settings.http.requests_per_minute == 32
+    assert settings.value_of("http_requests_per_minute") == 32
     assert (settings.chat.model, settings.chat.fallback.model) == ("a", "c")
     assert (settings.embedding.provider, settings.embedding.threads) == ("local", 3)
-    assert "http_body_max_kib" in settings.written
+    assert "http_requests_per_minute" in settings.written
 
 
 def test_password_in_a_table_is_refused(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_invalid_url_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     assert "password" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("text", ["disk_reserve_mib = 'x'", "unknown = 1", "not toml", "= 1"])
+@pytest.mark.parametrize("text", ["source_max_mib = 'x'", "unknown = 1", "not toml", "= 1"])
 def test_invalid_settings_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "truespan.toml").write_text(text)
     with pytest.raises(InvalidConfiguration):

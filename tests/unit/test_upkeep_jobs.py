@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -416,29 +415,3 @@ def test_partial_authority_sees_nothing_of_the_queue(works: Works) -> None:
     world = filled(works, opened)
     narrow = opened.under(OWNER.narrow(worlds=(scope_of(world).world,), verbs=(Verb.READ,)))
     assert narrow.doctor(machine=True).checks == []
-
-
-def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> None:
-    opened = works.open()
-    world = filled(works, opened)
-    assert of_kind(world, DOCTOR) == []
-    for one in works.opened:
-        msgspec.structs.force_setattr(one._components, "doctor_hours", 24)
-
-    assert (opened.work(once=True), opened.work(once=True)) == (1, 0)
-    [first] = of_kind(world, DOCTOR)
-    assert first.state is JobState.DONE
-
-    with works.admin() as admin:
-        admin.execute("UPDATE truespan.jobs SET created_at = created_at - 25 * 3600")
-    others = [works.open() for _ in range(3)]
-    for one in others:
-        msgspec.structs.force_setattr(one._components, "doctor_hours", 24)
-    threads = [
-        threading.Thread(target=lambda one=one: one.work(once=True), daemon=True) for one in others
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(of_kind(world, DOCTOR)) == 2

@@ -24,6 +24,10 @@ _PARTIAL_COPY = ".moved"
 _BLOCK = 1 << 20
 
 
+DISK_RESERVE = 256 << 20
+"""Free bytes on a disk below which libraries refuse to write."""
+
+
 def require_space(path: Path, reserve: int) -> None:
     """Raise StorageFull unless `reserve` bytes are free on the disk of `path`.
 

@@ -267,10 +267,10 @@ class Answerer(Struct, frozen=True):
         try:
             logged_query = query if rules.log_queries else components.mark_query(world.id, query)
         except StorageFull:
-            return lambda *_: (None, (NOT_RECORDED,) if rules.usage_records else ())
+            return lambda *_: (None, (NOT_RECORDED,) if rules.usage_days else ())
 
         def record(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
-            if not rules.usage_records:
+            if not rules.usage_days:
                 return None, ()
             words = evidence.missing_words if rules.log_queries else ()
             logged = replace(evidence, effective_query=logged_query, missing_words=words)

@@ -163,8 +163,6 @@ class Components(Struct, frozen=True):
     """Queue of background jobs."""
     max_crashes: int = MAX_CRASHES
     """Maximum number of crashes after which a job is still resumed automatically."""
-    doctor_hours: int = 0
-    """Hours between two examinations of a world by workers; 0 for none."""
     identities: Identities | None = None
     """Users of an identity provider; None if only the library's own tokens are accepted."""
     random_bytes: Callable[[int], bytes] | None = None

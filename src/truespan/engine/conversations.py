@@ -435,7 +435,7 @@ def _visible_documents(access: WorldAccess) -> frozenset[int] | Unlimited:
 
 
 def _require_on(access: WorldAccess) -> None:
-    if not access.components.conversations.enabled:
+    if not access.components.conversations.days:
         raise errors.NotAllowed.of("conversations_off")
 
 

@@ -34,8 +34,6 @@ DOCTOR = "doctor"
 MAINTENANCE = frozenset({REPAIR, DOCTOR})
 """Kinds of jobs that repair or examine a world, and add no documents."""
 
-MAX_DOCTOR_JOBS_PER_TICK = 20
-"""Maximum number of doctor jobs that one tick queues; further worlds follow in later ticks."""
 REPAIR_RETRY_SECONDS = 3600.0
 """Minimum seconds before repairs that no worker did are queued again."""
 
@@ -219,8 +217,8 @@ def background_repair(components: Components) -> Callable[[Scope], object]:
 
 
 def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> None:
-    """Queue repairs that were never queued, and doctor jobs that are due; each of them once."""
-    now, doctor_jobs, store = components.clock.now(), 0, components.store
+    """Queue repairs that were never queued, each of them once."""
+    now, store = components.clock.now(), components.store
     for scope in scopes:
         try:
             needs_repair = any(
@@ -229,11 +227,6 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
             )
             if needs_repair:
                 submit_maintenance(components, scope, REPAIR, since=now - REPAIR_RETRY_SECONDS)
-            if components.doctor_hours and doctor_jobs < MAX_DOCTOR_JOBS_PER_TICK:
-                request = doctor_request(apply=False, embed_sample=0, self_test=False)
-                since = now - components.doctor_hours * 3600.0
-                job = submit_maintenance(components, scope, DOCTOR, request, since=since)
-                doctor_jobs += job.state is JobState.QUEUED
         except errors.TruespanError as error:
             # A world that was deleted meanwhile must not keep others from maintenance.
             _log.warning("Maintenance of a world was not queued: %s.", error.code)

@@ -160,7 +160,7 @@ class StorageFull(OperatorError):
             needed = -(-reserve >> 20)
             text = (
                 f"Only {free >> 20} MiB are free on the disk; this needs {needed} MiB, "
-                "with the reserve that disk_reserve_mib sets."
+                "with a reserve for other programs."
             )
         elif place:
             text = f"The disk of {place} is full."

@@ -165,7 +165,7 @@ class NotAllowed(CallerError):
         "conversations_off": ErrorCode(
             "Conversations, where the operator turned them off.",
             "Conversations are turned off.",
-            "Ask without a conversation; the operator allows them with 'conversations = true'.",
+            "Ask without a conversation; the operator allows them with conversation_days.",
         ),
         "unauthorized": ErrorCode(
             "A missing, unknown, wrong, expired or revoked token; the reply is the same.",

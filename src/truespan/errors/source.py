@@ -89,7 +89,7 @@ class SourceRefused(CallerError):
         "source_too_costly": ErrorCode(
             "A file that exceeded the time or memory limit for reading.",
             "{name}: reading it takes more time or memory than is allowed.",
-            "Split it, or raise loader_memory_mib.",
+            "Split it.",
         ),
         "sidecar_invalid": ErrorCode(
             "A faulty description beside a document.",

@@ -76,4 +76,4 @@ def make_folder_embedder(context: ModelContext) -> FolderEmbedder:
             "The embedding provider is 'onnx', but no folder is named.",
             advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
         )
-    return FolderEmbedder(context.folder / options.folder, options, threads=context.threads)
+    return FolderEmbedder(context.folder / options.folder, threads=context.threads)

@@ -13,7 +13,9 @@ from functools import cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
 from truespan.providers.prefixes import ModelPrefixes, prefixes_for
@@ -22,11 +24,38 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 TOKENIZER_FILE = "tokenizer.json"
+DESCRIPTION_FILE = "model.toml"
 DATA_LIMIT = 64 << 30
 """Maximum size of a file with weights."""
 TEXT_LIMIT = 256 << 20
 """Maximum size of a tokenizer or configuration file."""
 _CHANGED = "Start again if the folder was changed on purpose."
+
+
+class ModelDescription(Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of `model.toml`: properties that the other files of a model's folder lack.
+
+    A blank text, a zero and a missing member leave a property to those files.
+    """
+
+    file: str = ""
+    """Network file in the folder."""
+    name: str = ""
+    """Name of the model."""
+    pooling: Literal["", "cls", "mean", "max", "last", "none"] = ""
+    """Pooling of token vectors into one vector."""
+    output: str = ""
+    """Output of the network to use."""
+    query_prefix: str | None = None
+    """Text before each query."""
+    document_prefix: str | None = None
+    """Text before each text of a document."""
+    dimensions: Annotated[int, Meta(ge=0)] = 0
+    """Dimensions of a vector."""
+    max_length: Annotated[int, Meta(ge=0)] = 0
+    """Maximum number of tokens of a text, special tokens included."""
+    precision: Literal["", "float32", "float16", "bfloat16"] = ""
+    """Precision of weights that run with PyTorch; blank for the stored one, or float16."""
 
 
 class ModelFiles(ABC):
@@ -96,9 +125,32 @@ class ModelFolder(ModelFiles):
     A property that neither these files nor the caller state is an error, not a guess.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, description: ModelDescription | None = None) -> None:
         super().__init__()
         self._folder = folder
+        self._description = description
+
+    @cached_property
+    def description(self) -> ModelDescription:
+        """Return the given description, or that of `model.toml`.
+
+        Raises:
+            InvalidConfiguration: the file is not valid.
+        """
+        path = self.path(DESCRIPTION_FILE)
+        if self._description is not None or not path.is_file():
+            return self._description or ModelDescription()
+        self._require_size(DESCRIPTION_FILE, TEXT_LIMIT)
+        import tomllib
+
+        try:
+            return convert(tomllib.loads(path.read_text(encoding="utf-8")), ModelDescription)
+        except OSError as failure:
+            raise resource_error(failure) or unreadable(path) from failure
+        except (ValidationError, ValueError) as failure:
+            raise InvalidConfiguration(
+                f"The file {path} is not valid: {failure}.", advice="See docs/providers.md."
+            ) from None
 
     def _locate(self) -> Path:
         folder = self._folder.resolve()
@@ -146,16 +198,17 @@ class ModelFolder(ModelFiles):
         return content
 
     def stated_name(self) -> str:
-        """Return the name of the model in `config.json`; otherwise the name of the folder."""
+        """Return the name of the model: as described, in `config.json`, or that of the folder."""
+        if self.description.name:
+            return self.description.name
         stated = self.configuration("config.json").get("_name_or_path")
         if isinstance(stated, str) and stated.count("/") == 1 and stated[0] not in "/.~":
             return stated
         return self.location.name
 
-    def prefixes(
-        self, name: str, *, query_prefix: str | None = None, document_prefix: str | None = None
-    ) -> ModelPrefixes:
-        """Return the configured prefixes, or those of the folder or the model's family."""
+    def prefixes(self, name: str) -> ModelPrefixes:
+        """Return the prefixes of the description, of the other files, or of the model's family."""
+        own = self.description
         stated = self.configuration("config_sentence_transformers.json")
         prompts, family = stated.get("prompts"), prefixes_for(name)
         prompts = prompts if isinstance(prompts, dict) else {}
@@ -173,25 +226,25 @@ class ModelFolder(ModelFiles):
         if query is None and document is None:
             query, document = family.query, family.document
         return ModelPrefixes(
-            query or "" if query_prefix is None else query_prefix,
-            document or "" if document_prefix is None else document_prefix,
+            query or "" if own.query_prefix is None else own.query_prefix,
+            document or "" if own.document_prefix is None else own.document_prefix,
         )
 
-    def max_length(self, declared: int = 0) -> int:
+    def max_length(self) -> int:
         """Return the maximum number of tokens of a text, including special tokens."""
-        positions = self.positions
+        declared, positions = self.description.max_length, self.positions
         stated = whole_number(self._encoder.get("max_seq_length"))
         known = [limit for limit in (stated, self.tokenizer_limit, positions) if limit]
         if declared and positions and declared > positions:
             raise InvalidConfiguration(
                 f"The maximum length is set to {declared} tokens, but the model in "
                 f"{self.location} reads {positions}.",
-                advice=f"Set it to at most {positions}.",
+                advice=f"Set max_length in {DESCRIPTION_FILE} to at most {positions}.",
             )
         if not declared and not known:
             raise InvalidConfiguration(
                 f"The folder {self.location} does not state the maximum length of a text.",
-                advice="Set the maximum length, as the model's description says.",
+                advice=f"Set max_length in {DESCRIPTION_FILE}, as the model's publisher says.",
             )
         return declared or min(known)
 

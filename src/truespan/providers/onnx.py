@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
@@ -22,6 +22,7 @@ from truespan.core.cancel import current_cancel_token
 from truespan.errors import ModelUnavailable, resource_error
 from truespan.providers.model_files import (
     DATA_LIMIT,
+    DESCRIPTION_FILE,
     TEXT_LIMIT,
     TOKENIZER_FILE,
     ModelFiles,
@@ -72,17 +73,13 @@ class NetworkFiles(ModelFiles):
 class FolderFiles(NetworkFiles, ModelFolder):
     """The files of a model that was exported into a folder.
 
-    `network` names the file of the network; blank for `model.onnx`, in the folder or in its folder
-    `onnx`, or the only network there is.
+    The network is the file that the description names, else `model.onnx`, in the folder or in its
+    folder `onnx`, or the only network there is.
     """
 
-    def __init__(self, folder: Path, network: str = "") -> None:
-        ModelFolder.__init__(self, folder)
-        self._network = network
-
     def _find_network(self) -> str:
-        if self._network:
-            names = [self._network]
+        if self.description.file:
+            names = [self.description.file]
         else:
             found = [*self.location.glob("*.onnx"), *self.location.glob("onnx/*.onnx")]
             others = [path.relative_to(self.location).as_posix() for path in found]
@@ -92,7 +89,7 @@ class FolderFiles(NetworkFiles, ModelFolder):
                 return name
         raise ModelUnavailable(
             f"The model folder {self.location} does not hold {names[0]}.",
-            advice="Export the model as ONNX into it, or name its network file in the settings.",
+            advice=f"Export the model as ONNX into it, or set file in {DESCRIPTION_FILE}.",
         )
 
     @property

@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
-from truespan.providers.model_files import TOKENIZER_FILE, whole_number
+from truespan.providers.model_files import (
+    DESCRIPTION_FILE,
+    TOKENIZER_FILE,
+    ModelDescription,
+    whole_number,
+)
 from truespan.providers.onnx import (
     FolderFiles,
     NetworkFiles,
@@ -31,7 +36,6 @@ from truespan.providers.onnx import (
     run_tokens,
 )
 from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder, TokenizedModel
-from truespan.settings.catalogue import OnnxSettings
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import Vector
 
@@ -122,7 +126,7 @@ class OnnxEmbedder(TokenizedEmbedder):
         except Exception as failure:  # The runtime's own errors have no common root.
             raise ModelUnavailable(
                 f"The network {where} failed at a text of {len(text.encoding.ids)} tokens.",
-                advice="If shorter texts work, set a smaller maximum length for the model.",
+                advice=f"If shorter texts work, set a smaller max_length in {DESCRIPTION_FILE}.",
             ) from failure
         vector = _pool(state, model.pooling)
         if vector is None:
@@ -161,7 +165,7 @@ class OnnxEmbedder(TokenizedEmbedder):
             f"The network {files.path(files.network)} does not give vectors of {wanted} dimensions"
             + (f" but of {found}." if found else "."),
             advice=f"The model folder must hold {self._model.profile.model} as ONNX; check also "
-            "the pooling, output and dimensions that the settings give.",
+            f"pooling, output and dimensions in its {DESCRIPTION_FILE}.",
         )
 
 
@@ -198,22 +202,22 @@ class FolderEmbedder(OnnxEmbedder):
     provider: ClassVar[str] = "onnx"
 
     def __init__(
-        self, folder: Path, options: OnnxSettings | None = None, *, threads: int | None = None
+        self,
+        folder: Path,
+        description: ModelDescription | None = None,
+        *,
+        threads: int | None = None,
     ) -> None:
-        options = options or OnnxSettings()
-        self._folder = FolderFiles(folder, options.file)
+        """Prepare a model; `description` replaces `model.toml`."""
+        self._folder = FolderFiles(folder, description)
         super().__init__(self._folder, threads=threads)
-        self._options = options
 
     def _describe(self) -> OnnxModel:
-        options, folder = self._options, self._folder
-        pooling = self._pooling()
-        name = options.model or folder.stated_name()
-        prefixes = folder.prefixes(
-            name, query_prefix=options.query_prefix, document_prefix=options.document_prefix
-        )
+        folder = self._folder
+        pooling, name = self._pooling(), folder.stated_name()
+        prefixes = folder.prefixes(name)
         tokenizer = folder.tokenizer()
-        limit = folder.max_length(options.max_length) - tokenizer.num_special_tokens_to_add(False)
+        limit = folder.max_length() - tokenizer.num_special_tokens_to_add(False)
         prefix = tokenizer.encode(prefixes.document, add_special_tokens=False)
         return OnnxModel(
             EmbeddingProfile(
@@ -230,7 +234,7 @@ class FolderEmbedder(OnnxEmbedder):
             limit,
             folder.lowercase,
             pooling=pooling,
-            output=options.output,
+            output=folder.description.output,
         )
 
     def _revision(self, pooling: Pooling, lowercase: bool) -> str:
@@ -242,18 +246,18 @@ class FolderEmbedder(OnnxEmbedder):
             "weights": {PurePosixPath(name).name: others[name] for name in sorted(others)},
             "tokenizer": tokenizer,
             "pooling": pooling.value,
-            "output": self._options.output,
+            "output": self._folder.description.output,
             "lowercase": lowercase,
         }
         text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
         return f"sha256:{sha256(text.encode()).hexdigest()}"
 
     def _pooling(self) -> Pooling:
-        options, folder = self._options, self._folder
-        if options.pooling:
-            return Pooling(options.pooling)
+        folder, description = self._folder, self._folder.description
+        if description.pooling:
+            return Pooling(description.pooling)
         [sentence] = _SENTENCE_OUTPUTS
-        if sentence in folder.contents.outputs and options.output in ("", sentence):
+        if sentence in folder.contents.outputs and description.output in ("", sentence):
             return Pooling.NONE
         modules = folder.configuration("modules.json").get("entries", [])
         entries = [entry if isinstance(entry, dict) else {} for entry in modules]
@@ -286,21 +290,22 @@ class FolderEmbedder(OnnxEmbedder):
     def _undecided(self, reason: str) -> InvalidConfiguration:
         return InvalidConfiguration(
             f"{reason} ({self._folder.location}).",
-            advice="Set the pooling to 'cls', 'mean', 'max' or 'last', as the model's description "
-            "says, or export the model with the output 'sentence_embedding'.",
+            advice=f"Set pooling in {DESCRIPTION_FILE} to 'cls', 'mean', 'max' or 'last', as the "
+            "model's publisher says, or export the model with the output 'sentence_embedding'.",
         )
 
     def _dimensions(self, pooling: Pooling) -> int:
         """Return the dimensions, which are checked when the network is loaded and run."""
         outputs, config = self._folder.contents.outputs, self._folder.configuration("config.json")
         names = _SENTENCE_OUTPUTS if pooling is Pooling.NONE else _TOKEN_OUTPUTS
-        stated = [outputs.get(name) for name in (self._options.output, *names)]
+        description = self._folder.description
+        stated = [outputs.get(name) for name in (description.output, *names)]
         stated += [config.get(name) for name in ("hidden_size", "d_model", "dim")]
-        known = (whole_number(value) for value in (self._options.dimensions, *stated))
+        known = (whole_number(value) for value in (description.dimensions, *stated))
         found = next((value for value in known if value), None)
         if found is None:
             raise InvalidConfiguration(
                 f"The folder {self._folder.location} does not state the dimensions of a vector.",
-                advice="Set the dimensions, as the model's description says.",
+                advice=f"Set dimensions in {DESCRIPTION_FILE}, as the model's publisher says.",
             )
         return found

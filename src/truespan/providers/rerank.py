@@ -154,5 +154,5 @@ def _require_time(clock: Clock, deadline: float) -> float:
 def _too_slow() -> errors.ProviderUnavailable:
     return errors.ProviderUnavailable(
         "The reranker did not finish in time.",
-        advice="Lower rerank_candidates.",
+        advice="Use a smaller or faster model.",
     )

@@ -56,15 +56,6 @@ class StoreSettings(Struct, frozen=True):
     """The same database for the role that owns the tables; used only to create and update them."""
     owner_url_file: str = ""
     """File that contains store_owner_url, relative to the library."""
-    timeout_seconds: Annotated[int, Meta(ge=1, le=3600)] = 30
-    """Maximum wait for a statement, a lock or a free connection."""
-
-
-class WorkerSettings(Struct, frozen=True):
-    """Background jobs of workers."""
-
-    doctor_hours: Annotated[int, Meta(ge=0, le=8760)] = 0
-    """Hours between two runs of the doctor on each world; 0 for none."""
 
 
 class IndexSettings(Struct, frozen=True):
@@ -81,22 +72,10 @@ class IndexSettings(Struct, frozen=True):
 class QdrantSettings(Struct, frozen=True):
     """The Qdrant server."""
 
-    timeout_seconds: Positive = 30
-    """Maximum time of a request to the Qdrant server."""
     ca_file: str = ""
     """Certificates to trust instead of the system's, relative to the library."""
     prefix: Name = "truespan_"
     """Prefix of the collection names of this library."""
-    shards: Positive = 1
-    """Shards of a new collection."""
-    replicas: Positive = 1
-    """Replicas of each shard of a new collection."""
-    write_factor: Positive = 1
-    """Replicas that must confirm a write."""
-    read_consistency: Literal["", "majority", "quorum", "all"] = ""
-    """Replicas that must agree on a read; blank for any one."""
-    write_ordering: Literal["weak", "medium", "strong"] = "medium"
-    """Order of writes on replicas."""
 
 
 class IngestSettings(Struct, frozen=True):
@@ -108,13 +87,6 @@ class IngestSettings(Struct, frozen=True):
     """Hosts whose pages may be ingested, such as docs.example.org or *.example.org; blank: none."""
     private_addresses: bool = False
     """Whether these hosts may be at private and loopback addresses."""
-
-
-class LoaderSettings(Struct, frozen=True):
-    """Limits of the process that parses documents."""
-
-    memory_mib: Annotated[int, Meta(ge=256, le=MAX_NUMBER)] = 1024
-    """Memory of the process that parses documents."""
 
 
 class DocxSettings(Struct, frozen=True):
@@ -139,10 +111,6 @@ class SanitizeSettings(Struct, frozen=True):
     """Replacement of personal data: a label, or a pseudonym that stays the same."""
     profile: str = ""
     """File with custom rules and an allow-list."""
-    phones: bool = True
-    """Whether to look for telephone numbers, which takes most of the time."""
-    key_file: str = ""
-    """File with the pseudonym key; blank for a key generated in the library."""
 
 
 class EmbeddingSettings(Struct, frozen=True):
@@ -150,6 +118,8 @@ class EmbeddingSettings(Struct, frozen=True):
 
     provider: Annotated[str, Meta(title="embedders")] = "local"
     """The embedding provider."""
+    device: CommaSeparated = ""
+    """Devices of a model with PyTorch: auto, cuda, mps or cpu; blank for the usual one."""
     threads: Count = 0
     """Threads of a model on this machine; 0 for one per core."""
     api_concurrency: Positive = 2
@@ -164,30 +134,7 @@ class OnnxSettings(Struct, frozen=True):
     """An embedding model in a folder."""
 
     folder: str = ""
-    """Folder with a model as ONNX and its tokenizer.json, relative to the library."""
-    file: str = ""
-    """Network file in the folder; blank for model.onnx, onnx/model.onnx or the only network."""
-    model: str = ""
-    """Name of the model; blank for the name in the folder's files, or the folder's own name."""
-    pooling: Literal["", "cls", "mean", "max", "last", "none"] = ""
-    """Pooling of token vectors into one vector; blank for the pooling in the folder's files."""
-    output: str = ""
-    """Output of the network to use; blank for the usual one."""
-    query_prefix: str | None = None
-    """Text before each query; not set for the prefix of the folder or of the model's family."""
-    document_prefix: str | None = None
-    """Text before each text of a document; not set as for onnx_query_prefix."""
-    dimensions: Count = 0
-    """Dimensions of a vector; 0 for the number in the folder's files."""
-    max_length: Count = 0
-    """Maximum number of tokens of a text, special tokens included; 0 for the folder's maximum."""
-
-
-class LocalSettings(Struct, frozen=True):
-    """The bundled embedding model."""
-
-    device: CommaSeparated = ""
-    """Devices of the bundled model with PyTorch: auto, cuda, mps, cpu; blank without PyTorch."""
+    """Folder of a model as ONNX, relative to the library; model.toml in it may describe it."""
 
 
 class OllamaSettings(Struct, frozen=True):
@@ -223,12 +170,8 @@ class RerankSettings(Struct, frozen=True):
     """Reranker of results: a server or a model on this machine; blank for none."""
     url: OptionalUrl = ""
     """URL of the rerank server's endpoint."""
-    shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
-    """Protocol of the rerank server; blank to derive it from the path of the URL."""
     model: str = ""
     """Model of the rerank server, or folder of a cross-encoder, relative to the library."""
-    candidates: Annotated[int, Meta(ge=1, le=200)] = 30
-    """Number of the first candidates that are reranked."""
 
 
 class FallbackChatSettings(Struct, frozen=True):
@@ -238,10 +181,6 @@ class FallbackChatSettings(Struct, frozen=True):
     """Provider that answers without passages when no passage is good enough; blank for none."""
     model: str = ""
     """Model of chat_fallback_provider."""
-    base_url: OptionalUrl = ""
-    """URL of the fallback's provider; blank for the provider's usual one."""
-    keyless: bool = False
-    """Whether the server of the fallback model needs no key."""
 
 
 class OpenAiChatSettings(Struct, frozen=True):
@@ -274,8 +213,6 @@ class ChatSettings(Struct, frozen=True):
     ollama: OllamaChatSettings = OllamaChatSettings()
     max_tokens: Positive = 1024
     """Maximum number of tokens of a reply, including reasoning."""
-    temperature: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
-    """Sampling temperature."""
     timeout_seconds: Positive = 120
     """Maximum time for a whole reply."""
 
@@ -328,17 +265,15 @@ class UsageSettings(Struct, frozen=True):
 
     log_queries: bool = False
     """Whether the usage log contains queries; otherwise it contains keyed hashes of them."""
-    days: Annotated[int, Meta(ge=1, le=36500)] = 90
-    """Days that the usage log keeps a request."""
-    records: Count = 10_000
-    """Maximum number of requests per world in the usage log; 0 for no log."""
+    days: Annotated[int, Meta(ge=0, le=36500)] = 90
+    """Days that the usage log keeps a request; 0 for no log."""
 
 
 class ConversationSettings(Struct, frozen=True):
     """Limits of conversations."""
 
-    days: Annotated[int, Meta(ge=1, le=36500)] = 90
-    """Days that a turn of a conversation is kept."""
+    days: Annotated[int, Meta(ge=0, le=36500)] = 90
+    """Days that a turn of a conversation is kept; 0 for no conversations."""
 
 
 class LogSettings(Struct, frozen=True):
@@ -359,12 +294,6 @@ class HttpSettings(Struct, frozen=True):
     """Origins whose pages may send requests; blank for none."""
     requests_per_minute: Count = 0
     """Maximum number of requests per minute and token; 0 for no limit."""
-    share_limits: bool = False
-    """Whether all servers on one store count the requests of a token together."""
-    body_max_kib: Annotated[int, Meta(ge=16, le=MAX_NUMBER)] = 1024
-    """Maximum size of a body, except of uploads, which have source_max_mib."""
-    timeout_seconds: Positive = 120
-    """Maximum time of a request."""
 
 
 class AuthSettings(Struct, frozen=True):
@@ -389,21 +318,15 @@ class AuthSettings(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     """The settings of a library. The defaults need no network and no key."""
 
-    disk_reserve_mib: Count = 256
-    """Free disk space below which writes are refused."""
     store: StoreSettings = StoreSettings()
-    worker: WorkerSettings = WorkerSettings()
     index: IndexSettings = IndexSettings()
     qdrant: QdrantSettings = QdrantSettings()
 
     ingest: IngestSettings = IngestSettings()
     source_max_mib: Positive = 512
     """Maximum size of a file."""
-    loader: LoaderSettings = LoaderSettings()
     ocr: Literal["off", "auto"] = "off"
     """Whether to recognise the text of images and scanned pages; needs the extra `ocr`."""
-    copies: Literal["keep", "refuse", "link"] = "keep"
-    """Treatment of a new file with the content of another document of the world."""
     require_audience: bool = False
     """Whether a new document needs a declared audience, or one of a rule `[[audience]]`."""
     docx: DocxSettings = DocxSettings()
@@ -418,7 +341,6 @@ class Settings(Struct, frozen=True):
     """Embedding of a text that is too long for the provider."""
     model_folder: str = ""
     """Folder with model_quantized.onnx and tokenizer.json, instead of the bundled model."""
-    local: LocalSettings = LocalSettings()
     onnx: OnnxSettings = OnnxSettings()
     ollama: OllamaSettings = OllamaSettings()
     openai: OpenAiSettings = OpenAiSettings()
@@ -438,8 +360,6 @@ class Settings(Struct, frozen=True):
     chat: ChatSettings = ChatSettings()
     answer: AnswerSettings = AnswerSettings()
     usage: UsageSettings = UsageSettings()
-    conversations: bool = True
-    """Whether conversations are kept, so that questions can follow up on earlier ones."""
     conversation: ConversationSettings = ConversationSettings()
 
     metrics: bool = False
@@ -466,10 +386,6 @@ class Settings(Struct, frozen=True):
     def __repr__(self) -> str:
         shown = (f"{name}={self.value_of(name)!r}" for name in TYPES if name not in SECRETS)
         return f"Settings({', '.join(shown)})"
-
-    @property
-    def disk_reserve(self) -> int:
-        return self.disk_reserve_mib * MEBIBYTE
 
     def value_of(self, name: str) -> Any:
         """Return the value of the setting with this full name."""
@@ -623,8 +539,6 @@ SHARED_NAMES = {
         "sanitize_enabled",
         "sanitize_style",
         "sanitize_profile",
-        "sanitize_phones",
-        "sanitize_key_file",
     )
 }
 """Variables that other programs read as well; the same name with our prefix wins over them."""

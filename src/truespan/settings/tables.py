@@ -53,6 +53,8 @@ USUAL_VARIABLES = {
 """Usual environment variables of keys, by provider."""
 _MODELS = ("multilingual", "sentence-transformers", "google")
 """Providers of the extension `models`."""
+_ON_DEVICES = ("local", "sentence-transformers")
+"""Providers of models whose device can be chosen."""
 OWN_PREFIX = "TRUESPAN_"
 _MAX_KEY_LENGTH = 4096
 _HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
@@ -127,7 +129,8 @@ def _without_tables(table: Mapping[str, Any]) -> dict[str, Any]:
 def read_models(tables: Any, lines: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """Return the settings that each table `[embedding.NAME]` gives, by its name."""
     return {
-        name: {
+        name: {"embedding_device": ""}
+        | {
             full_name: convert_setting(full_name, value, f"[embedding.{name}]")
             for full_name, _, value in read_model(f"embedding.{name}", table, lines)
         }
@@ -164,6 +167,8 @@ def embedding_fields(provider: str) -> dict[str, str]:
     section = f"{provider.replace('-', '_')}_"
     names = TYPES if provider in ENGINE_CHOICES["embedders"] else all_types()
     fields = {name.removeprefix(section): name for name in names if name.startswith(section)}
+    if provider in _ON_DEVICES:
+        fields["device"] = "embedding_device"
     return {"model_folder": "model_folder", **fields} if provider == "local" else fields
 
 

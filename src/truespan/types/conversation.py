@@ -29,9 +29,9 @@ def is_conversation_id(text: object) -> bool:
 class ConversationRules(Struct, frozen=True):
     """Settings of conversations."""
 
-    enabled: bool = True
     days: int = 90
-    """Number of days after which turns are hidden; the next stored turn deletes them."""
+    """Number of days after which turns are hidden; the next stored turn deletes them. With 0, there
+    are no conversations."""
     turns: int = 200
     """Maximum number of turns of a conversation, for a reader at each position. The oldest are
     deleted first."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
+from truespan.core.disk import DISK_RESERVE
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, StoreDamaged, resource_error
@@ -65,8 +66,8 @@ if TYPE_CHECKING:
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
 BUILT_IN_MODELS = {
-    "local": {"embedding_provider": "local", "local_device": ""},
-    "local-gpu": {"embedding_provider": "local", "local_device": "auto"},
+    "local": {"embedding_provider": "local", "embedding_device": ""},
+    "local-gpu": {"embedding_provider": "local", "embedding_device": "auto"},
     "multilingual": {"embedding_provider": "multilingual"},
 }
 """Embedding models that every library has by name, with the values that choose them."""
@@ -149,7 +150,7 @@ def open_library(
     pictures = _pictures(folder, settings)
     usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
-    parser = defer(partial(make_parser, settings))
+    parser = defer(make_parser)
     workers = defer(partial(_workers, settings, parser, counter or wordpiece))
     rerank = providers.rerank_options(context, reranker)
 
@@ -203,7 +204,6 @@ def open_library(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)
             ),
             queue=component("queue", "cluster", folder, settings) if on_server else JobThread(),
-            doctor_hours=settings.worker.doctor_hours,
             identities=identities,
             random_bytes=os.urandom,
             mark_query=lambda world, query: usage_key.mark(world, query),
@@ -306,12 +306,10 @@ def _sources(settings: Settings) -> SourceFinder:
     )
 
 
-def make_parser(settings: Settings) -> SourceParser:
+def make_parser() -> SourceParser:
     from truespan.parsing.sandbox.client import ChildParser
 
-    return ChildParser(
-        memory_bytes=settings.loader.memory_mib * MEBIBYTE,
-    )
+    return ChildParser()
 
 
 def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) -> DraftWorkers:
@@ -325,7 +323,7 @@ def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) ->
 def _assets(folder: Path, settings: Settings) -> AssetFolder:
     from truespan.files.assets import AssetFolder
 
-    return AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
+    return AssetFolder(storage.assets_folder(folder, settings), reserve=DISK_RESERVE)
 
 
 def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
@@ -337,7 +335,7 @@ def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
         from truespan.files.assets import PictureFolder
 
         path = folder / storage.PICTURES_FOLDER
-        return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)
+        return PictureFolder(path, max_bytes=max_bytes, reserve=DISK_RESERVE)
 
     return defer(make)
 
@@ -347,7 +345,7 @@ def _uploads(folder: Path, settings: Settings) -> UploadFolder:
 
     max_bytes = settings.source_max_mib * MEBIBYTE
     path = folder / UPLOADS_FOLDER
-    return UploadFolder(path, reserve=settings.disk_reserve, max_bytes=max_bytes)
+    return UploadFolder(path, reserve=DISK_RESERVE, max_bytes=max_bytes)
 
 
 def _usage_key(folder: Path) -> UsageKey:
@@ -363,7 +361,6 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
         from truespan.ingest.draft import Preparation
         from truespan.ingest.embed import OnTokenLimit
         from truespan.parsing import can_recognise
-        from truespan.types.source import Copies
 
         return Preparation(
             figures=FigureFlags(
@@ -372,7 +369,6 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
                 chunks=settings.docx.figure_chunks,
                 debug=settings.docx.image_debug,
             ),
-            copies=Copies(settings.copies),
             audiences=settings.audiences,
             require_audience=settings.require_audience,
             sanitizer=_sanitizer(folder, settings),
@@ -399,7 +395,7 @@ def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> Vect
         return component("index", "cluster", folder, settings, clock, store)
     return EdgeIndex(
         folder / INDEX_FOLDER,
-        reserve=settings.disk_reserve,
+        reserve=DISK_RESERVE,
         approximate=storage.approximate_worlds(settings),
         idle_seconds=settings.index.idle_seconds,
     )

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from truespan.core.disk import DISK_RESERVE
 from truespan.errors import TruespanError
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import VectorIndex
@@ -37,7 +38,7 @@ def check_environment(
     provider, keyless = settings.embedding.provider, settings.openai.keyless
     return [
         Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
-        *file_checks(folder, FILE_NAME, reserve=settings.disk_reserve, now=now),
+        *file_checks(folder, FILE_NAME, reserve=DISK_RESERVE, now=now),
         *store.scrub.soundness(),
         _check_index(settings, index),
         _check_model(context),

@@ -5,7 +5,7 @@ Clients are imported when they are first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
@@ -41,7 +41,7 @@ CONFIGURED_DISTANCE = Distance.COSINE
 def configured_model(settings: Settings) -> str:
     """Return the name of the configured embedding model: its provider, or "local-gpu"."""
     provider = settings.embedding.provider
-    return "local-gpu" if provider == "local" and settings.local.device else provider
+    return "local-gpu" if provider == "local" and settings.embedding.device else provider
 
 
 def make_embedder(context: ModelContext) -> Embedder:
@@ -53,7 +53,7 @@ def make_embedder(context: ModelContext) -> Embedder:
     provider = context.settings.embedding.provider
     row = EMBEDDERS.get(provider)
     # Only an extension runs the bundled model on other devices.
-    if row is None or (provider == "local" and context.settings.local.device):
+    if row is None or (provider == "local" and context.settings.embedding.device):
         row = tables().embedders.get(provider)
     what = f"The embedding model {configured_model(context.settings)!r}"
     return require(row and row.make, what, "models")(context)
@@ -65,7 +65,6 @@ class ChatChoice(Struct, frozen=True):
     provider: str
     model: str
     address: str
-    keyless: bool
 
     @property
     def name(self) -> str:
@@ -100,15 +99,7 @@ def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | No
         "openai": chat.openai.base_url,
         "ollama": chat.ollama.base_url or settings.ollama.base_url,
     }
-    return (
-        _choice("chat", chat, addresses.get(chat.provider, ""), chat.openai.keyless),
-        _choice(
-            "chat_fallback",
-            fallback,
-            fallback.base_url or addresses.get(fallback.provider, ""),
-            fallback.keyless,
-        ),
-    )
+    return _choice("chat", chat, addresses), _choice("chat_fallback", fallback, addresses)
 
 
 def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModels:
@@ -124,7 +115,7 @@ def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatM
 
 
 def _choice(
-    name: str, settings: ChatSettings | FallbackChatSettings, address: str, keyless: bool
+    name: str, settings: ChatSettings | FallbackChatSettings, addresses: Mapping[str, str]
 ) -> ChatChoice | None:
     provider, model = settings.provider, settings.model.strip()
     if bool(provider) is not bool(model):
@@ -132,7 +123,7 @@ def _choice(
             f"The settings {name}_provider and {name}_model need each other.",
             advice="Set both, or neither.",
         )
-    return ChatChoice(provider, model, address, keyless) if provider else None
+    return ChatChoice(provider, model, addresses[provider]) if provider else None
 
 
 def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModel:
@@ -140,7 +131,6 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 
     dialect = ChatDialect(
         max_tokens=settings.chat.max_tokens,
-        temperature=settings.chat.temperature,
         seconds=settings.chat.timeout_seconds,
         context=settings.chat.ollama.context,
     )
@@ -151,8 +141,9 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
     from truespan.providers.keys import KeyRing
     from truespan.providers.openai import OpenAiChat
 
-    own = () if choice.keyless else settings.keys
-    keys = KeyRing("openai", own, cooldowns, clock, keyless=choice.keyless)
+    keyless = settings.chat.openai.keyless
+    own = () if keyless else settings.keys
+    keys = KeyRing("openai", own, cooldowns, clock, keyless=keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)
 
 
@@ -161,7 +152,7 @@ def check_rerank(settings: Settings) -> None:
     kind = settings.rerank.kind
     row = (RERANKERS.get(kind) or tables().rerankers[kind]) if kind else None
     members = row.settings if row else ()
-    for name in ("url", "shape", "model"):
+    for name in ("url", "model"):
         is_set = bool(getattr(settings.rerank, name).strip())
         if is_set and name not in members:
             raise InvalidConfiguration(
@@ -188,7 +179,7 @@ def rerank_options(context: ModelContext, given: Reranker | None = None) -> Rera
     if reranker is None:
         row = RERANKERS.get(options.kind) or tables().rerankers[options.kind]
         reranker = cast("Reranker", import_member(row.make)(context, SECONDS))
-    return RerankOptions(reranker, options.candidates)
+    return RerankOptions(reranker)
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
@@ -227,16 +218,12 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         min_evidence=settings.answer.min_evidence,
         log_queries=settings.usage.log_queries,
         usage_days=settings.usage.days,
-        usage_records=settings.usage.records,
     )
 
 
 def conversation_rules(settings: Settings) -> ConversationRules:
     """Return the rules of conversations."""
-    return ConversationRules(
-        enabled=settings.conversations,
-        days=settings.conversation.days,
-    )
+    return ConversationRules(days=settings.conversation.days)
 
 
 def _calibrated(settings: Settings) -> bool | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from truespan.core.clock import SystemClock
+from truespan.core.disk import DISK_RESERVE
 from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, STORE_FILE, names_server, read_settings
@@ -50,7 +51,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     """
     if is_on_server(settings):
         return Store(component("database", "cluster", folder, settings), clock)
-    return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
+    return Store(SqliteDatabase(folder / STORE_FILE, reserve=DISK_RESERVE), clock)
 
 
 def component(name: str, extension: str, *arguments: object) -> Any:
@@ -88,7 +89,7 @@ def backup_writer(
 
     return BackupWriter(
         folder=folder,
-        store=ServerSnapshots(store.as_rows, settings.disk_reserve)
+        store=ServerSnapshots(store.as_rows, DISK_RESERVE)
         if is_on_server(settings)
         else FileSnapshots(folder / STORE_FILE),
         assets=assets,
@@ -97,7 +98,7 @@ def backup_writer(
         keys={f"keys/{name}": folder / name for name in KEY_FILES},
         version=version,
         clock=clock,
-        reserve=settings.disk_reserve,
+        reserve=DISK_RESERVE,
     )
 
 

@@ -34,15 +34,15 @@ def open_database(folder: Path, settings: Settings) -> PostgresDatabase:
     url = _server_url(folder, settings, "store_url")
     from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 
-    return PostgresDatabase(Address(url, timeout_seconds=settings.store.timeout_seconds))
+    return PostgresDatabase(Address(url))
 
 
 def make_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
     """Return the job queue in the database of the store; it connects when it is first used."""
     url = _server_url(folder, settings, "store_url")
-    from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
+    from truespan.extensions.cluster.queue import ProcrastinateQueue
 
-    return ProcrastinateQueue(url, QueueLimits(timeout_seconds=settings.store.timeout_seconds))
+    return ProcrastinateQueue(url)
 
 
 def prepare_tables(folder: Path) -> tuple[int, int]:
@@ -116,10 +116,6 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
     if not _PREFIX.fullmatch(settings.qdrant.prefix):
         raise InvalidConfiguration(
             "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
-        )
-    if settings.qdrant.write_factor > settings.qdrant.replicas:
-        raise InvalidConfiguration(
-            "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
         )
     server_target(settings.index.url)
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)

@@ -16,7 +16,7 @@ _HERE = "truespan.extensions.models"
 def register(tables: Tables) -> None:
     """Add the providers of embeddings, the rerankers, and the download of models."""
     tables.embedders |= {
-        # The bundled model on the devices of `local_device`.
+        # The bundled model on the devices of `embedding_device`.
         "local": EmbeddingProvider(f"{_HERE}.torch_local:make_embedder"),
         "multilingual": EmbeddingProvider(f"{_HERE}.multilingual:make_embedder"),
         "sentence-transformers": EmbeddingProvider(
@@ -31,7 +31,7 @@ def register(tables: Tables) -> None:
     tables.rerankers |= {
         "http": RerankerKind(
             f"{_HERE}.rerank_server:make_http_reranker",
-            settings=("url", "shape", "model"),
+            settings=("url", "model"),
             check=f"{_HERE}.rerank_server:find_server",
         ),
         "sentence-transformers": RerankerKind(

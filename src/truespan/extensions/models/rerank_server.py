@@ -22,14 +22,6 @@ from truespan.types.token import Secret
 
 Shape = Literal["jina", "cohere", "tei", "llama.cpp"]
 
-_PATHS: dict[Shape, str] = {
-    "jina": "/v1/rerank",
-    "cohere": "/v2/rerank",
-    "tei": "/rerank",
-    "llama.cpp": "/v1/rerank",
-}
-"""Default path of each protocol, if the URL has no path."""
-_NEED_MODEL = ("jina", "cohere")
 _REQUESTS = 4
 """Concurrent requests of a process to the rerank server."""
 _TEI_TEXTS = 32
@@ -50,35 +42,23 @@ class RerankServer(NamedTuple):
         return f"{self.shape}/{self.model}" if self.model else self.shape
 
 
-def find_server(url: str, shape: Shape | Literal[""] | None, model: str) -> RerankServer:
-    """Return the endpoint of a rerank server; without a `shape`, the path of the URL decides.
+def find_server(url: str, model: str) -> RerankServer:
+    """Return the endpoint of a rerank server, whose protocol the path of the URL tells.
 
-    Raises:
-        InvalidConfiguration: the URL is invalid, its path has no known protocol, or a model is
-        missing.
+    Version 1 is Jina's, which llama.cpp serves without a name of the model; version 2 is Cohere's.
     """
     target, model = read_target(url), model.strip()
-    found = shape or _shape_of(target.path)
-    if found is None:
+    parts = target.path.lower().split("/")
+    if parts[-1] not in ("rerank", "reranking"):
         raise errors.InvalidConfiguration(
             "The path of rerank_url does not tell the protocol of the rerank server.",
-            advice="Set rerank_shape to 'jina', 'cohere', 'tei' or 'llama.cpp'.",
+            advice="Use a URL that ends with /rerank, /v1/rerank or /v2/rerank.",
         )
-    if found in _NEED_MODEL and not model:
-        raise errors.InvalidConfiguration(
-            f"A rerank server of the shape {found!r} needs rerank_model.",
-            advice="Set it, or set rerank_shape to 'llama.cpp' for a server with one model.",
-        )
-    path = "" if target.path else _PATHS[found]
-    return RerankServer(target.url + path, found, model)
-
-
-def _shape_of(path: str) -> Shape | None:
-    """Return the usual protocol of a path: version 1 is Jina's, version 2 Cohere's."""
-    parts = path.lower().split("/")
-    if parts[-1] not in ("rerank", "reranking"):
-        return None
-    return {"v1": "jina", "v2": "cohere"}.get(parts[-2], "tei")  # type: ignore[return-value]
+    shapes: dict[str, Shape] = {"v1": "jina" if model else "llama.cpp", "v2": "cohere"}
+    shape = shapes.get(parts[-2], "tei")
+    if shape == "cohere" and not model:
+        raise errors.InvalidConfiguration("A rerank server with /v2/rerank needs rerank_model.")
+    return RerankServer(target.url, shape, model)
 
 
 class _Scored(msgspec.Struct):
@@ -100,7 +80,7 @@ def make_http_reranker(context: ModelContext, seconds: float) -> HttpReranker:
     # A local server seldom needs a key, so it gets one only if one is configured for it.
     keyless = not any(key.provider == "rerank" for key in context.settings.keys)
     return HttpReranker(
-        find_server(options.url, options.shape, options.model),
+        find_server(options.url, options.model),
         keys=context.key_ring("rerank", keyless=keyless),
         clock=context.clock,
         seconds=seconds,

@@ -15,12 +15,13 @@ from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.extensions.models.torch_devices import (
+    BATCH_TOKENS,
     RunOptions,
     TorchNetwork,
     TorchRunner,
@@ -34,12 +35,12 @@ from truespan.providers.model_files import (
     DATA_LIMIT,
     TEXT_LIMIT,
     TOKENIZER_FILE,
+    ModelDescription,
     ModelFolder,
     whole_number,
 )
 from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
-from truespan.settings.catalogue import CommaSeparated, Count, Positive
 from truespan.types.profile import Distance, EmbeddingProfile
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _FILES = (_WEIGHTS, "*.json", "*.txt", "*.model")
 """Patterns of the files of a model. Weights as pickles and Python files are neither read nor got.
 """
 _OTHER_FORMATS = ("onnx/*", "openvino/*")
-_PRECISIONS = ("float32", "float16", "bfloat16")
 
 
 class SentenceTransformersSettings(Struct, frozen=True):
@@ -59,18 +59,6 @@ class SentenceTransformersSettings(Struct, frozen=True):
 
     model: str = ""
     """Folder of a model, relative to the library, or a name in the cache of models."""
-    device: CommaSeparated = "auto"
-    """Devices of the model: auto, cpu, mps, cuda, or several such as cuda:0, cuda:1."""
-    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
-    """Precision of the weights; auto for float16, or bfloat16 if the model is stored so."""
-    batch_tokens: Positive = 131_072
-    """Maximum number of tokens in a run."""
-    query_prefix: str | None = None
-    """Text before each query; not set for the prefix of the model's files or of its family."""
-    document_prefix: str | None = None
-    """Text before each text of a document; not set as for sentence_transformers_query_prefix."""
-    max_length: Count = 0
-    """Maximum number of tokens of a text, special tokens included; 0 for the model's maximum."""
 
 
 def download_model(name: str) -> Path:
@@ -100,8 +88,10 @@ class TorchFolder(ModelFolder):
     `model` is a folder, relative to the library, or a name in the cache of models.
     """
 
-    def __init__(self, library: Path, model: str) -> None:
-        super().__init__(library / model)
+    def __init__(
+        self, library: Path, model: str, description: ModelDescription | None = None
+    ) -> None:
+        super().__init__(library / model, description)
         self.model = model
 
     @cached_property
@@ -128,10 +118,11 @@ class TorchFolder(ModelFolder):
     def stated_name(self) -> str:
         return self.model if self._is_cached else super().stated_name()
 
-    def precision(self, wanted: str) -> str:
-        """Return the wanted precision; for "auto", bfloat16 if the weights have it, or float16."""
-        if wanted in _PRECISIONS:
-            return wanted
+    @property
+    def precision(self) -> str:
+        """Return the described precision; otherwise bfloat16 if the weights have it, or float16."""
+        if self.description.precision:
+            return self.description.precision
         config = self.configuration("config.json")
         stated = config.get("dtype", config.get("torch_dtype"))
         return "bfloat16" if stated == "bfloat16" else "float16"
@@ -243,7 +234,8 @@ def make_embedder(context: ModelContext) -> SentenceEmbedder:
             "The embedding provider is 'sentence-transformers', but no model is named.",
             advice="Set sentence_transformers_model to a folder, or to the name of a model.",
         )
-    return SentenceEmbedder(TorchFolder(context.folder, options.model.strip()), options)
+    folder = TorchFolder(context.folder, options.model.strip())
+    return SentenceEmbedder(folder, context.settings.embedding.device or "auto")
 
 
 def make_reranker(context: ModelContext, seconds: float) -> TorchReranker:
@@ -261,34 +253,32 @@ class SentenceEmbedder(TorchEmbedder):
     """An embedder with a model of sentence-transformers on this machine."""
 
     def __init__(
-        self, folder: TorchFolder, options: SentenceTransformersSettings | None = None
+        self, folder: TorchFolder, device: str = "auto", *, batch_tokens: int = BATCH_TOKENS
     ) -> None:
         self._folder = folder
-        self._options = options or SentenceTransformersSettings()
-        super().__init__(folder, self._options.device)
+        self._batch_tokens = batch_tokens
+        super().__init__(folder, device)
 
     def _run_options(self) -> RunOptions:
-        folder, options = self._folder, self._options
+        folder = self._folder
         return RunOptions(
-            folder.precision(options.precision),
-            options.batch_tokens,
+            folder.precision,
+            self._batch_tokens,
             padding=folder.padding,
-            max_length=folder.max_length(options.max_length),
+            max_length=folder.max_length(),
         )
 
     def _describe(self) -> TokenizedModel:
-        folder, options = self._folder, self._options
+        folder = self._folder
         name = folder.stated_name()
-        prefixes = folder.prefixes(
-            name, query_prefix=options.query_prefix, document_prefix=options.document_prefix
-        )
+        prefixes = folder.prefixes(name)
         tokenizer = folder.tokenizer()
-        limit = folder.max_length(options.max_length) - tokenizer.num_special_tokens_to_add(False)
+        limit = folder.max_length() - tokenizer.num_special_tokens_to_add(False)
         prefix = tokenizer.encode(prefixes.document, add_special_tokens=False)
         profile = EmbeddingProfile(
             provider="sentence-transformers",
             model=name,
-            revision=folder.revision(folder.precision(options.precision)),
+            revision=folder.revision(folder.precision),
             dimensions=self._dimensions(),
             distance=Distance.COSINE,
             document_mode=prefixes.modes[0],
@@ -348,7 +338,7 @@ class TorchReranker:
         self._runner = TorchRunner(
             self._make_network,
             devices,
-            lambda: RunOptions(folder.precision("auto"), padding=folder.padding, pairs=True),
+            lambda: RunOptions(folder.precision, padding=folder.padding, pairs=True),
         )
 
     @cached_property

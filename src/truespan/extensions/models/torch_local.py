@@ -59,7 +59,7 @@ class BundledNetwork(PackageNetwork):
 
 
 def make_embedder(context: ModelContext) -> LocalTorchEmbedder:
-    return LocalTorchEmbedder(context.model, context.settings.local.device or "auto")
+    return LocalTorchEmbedder(context.model, context.settings.embedding.device or "auto")
 
 
 # Shared by threads: the network is loaded under a lock and then only run; what is known of the

@@ -74,7 +74,7 @@ def _read_text(
     settings = read_settings(settings_folder)
     preparation = make_preparation(settings_folder, settings)
     preparation = preparation.for_world(Defaults(claims["defaults"]))
-    parser = make_parser(settings)
+    parser = make_parser()
     try:
         options = preparation.parse_options(UNDECLARED, known_format(name, data))
         loaded = parser.parse(name, data, options)

@@ -70,7 +70,6 @@ class Sanitizer:
     style: Style = Style.REDACT
     key: bytes = field(default=b"", repr=False)
     profile: Profile = field(default_factory=Profile)
-    phones: bool = True
 
     def __post_init__(self) -> None:
         if (
@@ -96,7 +95,7 @@ class Sanitizer:
 
         keyed = self.style is Style.PSEUDONYM
         # These libraries define valid numbers.
-        libraries = ["python-stdnum", *(["phonenumbers"] if self.phones else [])]
+        libraries = ["python-stdnum", *(["phonenumbers"] if self.profile.finds_phones else [])]
         steps = {
             "rules": RULES_VERSION,
             "libraries": [f"{name} {version(name)}" for name in libraries],
@@ -110,7 +109,7 @@ class Sanitizer:
         """Return the findings in a clean text, ascending and without overlaps; none if off."""
         if self.mode is Mode.OFF or not text:
             return []
-        return find(text, self.profile, phones=self.phones)
+        return find(text, self.profile)
 
     def apply(self, text: str) -> Sanitized:
         """Sanitise a clean text. Applied to its own result, this changes nothing."""
@@ -139,7 +138,7 @@ class Sanitizer:
         return loaded, tuple(entries)
 
 
-def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:
+def find(text: str, profile: Profile) -> list[Finding]:
     """Return the findings in `text`, ascending and without overlaps."""
 
     def is_allowed(finding: Finding) -> bool:
@@ -150,7 +149,7 @@ def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:
         view = hide_markers(text, view, profile.labels())
     findings: list[Finding] = []
     for turn in range(ROUNDS):
-        new = _resolve_overlaps(_scan(view, profile, phones), is_allowed)
+        new = _resolve_overlaps(_scan(view, profile), is_allowed)
         if not new:
             return sorted(finding for finding in findings if not is_allowed(finding))
         new = new if turn < PATIENT else _widen(view, new)
@@ -159,7 +158,7 @@ def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:
     return [Finding(0, len(text), findings[-1].label, UNSETTLED)]
 
 
-def _scan(view: str, profile: Profile, phones: bool) -> Iterator[Finding]:
+def _scan(view: str, profile: Profile) -> Iterator[Finding]:
     # Imported on first use: the rules take time to load, and most libraries do not use them.
     from truespan.extensions.checks.sanitize.contacts import (
         scan_addresses,
@@ -172,7 +171,7 @@ def _scan(view: str, profile: Profile, phones: bool) -> Iterator[Finding]:
     scans: list[Callable[[str], Iterator[Finding]]] = [scan_emails, scan_api_keys, scan_passwords]
     if _DIGIT.search(view):
         scans += [scan_numbers, scan_ibans, scan_addresses]
-        if phones:
+        if profile.finds_phones:
             scans.append(partial(scan_phones, regions=profile.phone_regions))
     for scan in scans:
         yield from (finding for finding in scan(view) if finding.label not in profile.without)

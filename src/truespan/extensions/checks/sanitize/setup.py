@@ -15,19 +15,8 @@ from truespan.settings.catalogue import SanitizeSettings
 
 
 def make_sanitizer(folder: Path, settings: SanitizeSettings, own_key: Path) -> Sanitizer:
-    """Return the sanitizer with its key from the configured file, or else from `own_key`.
-
-    A missing `own_key` is generated.
-    """
+    """Return the sanitizer with its key from `own_key`, which is generated if it is missing."""
     mode, style = Mode(settings.enabled), Style(settings.style)
-    # Refused, because documents would be stored as if nothing were to be found in them.
-    needed = ["stdnum", *(["phonenumbers"] if settings.phones else [])]
-    if missing := [name for name in needed if find_spec(name) is None]:
-        advice = "Install Truespan with the extra 'sanitize'"
-        if missing == ["phonenumbers"]:
-            advice += ", or set sanitize_phones = false"
-        text = "Sanitising is on, and its packages are missing."
-        raise InvalidConfiguration(text, advice=f"{advice}.")
     path, profile = settings.profile, Profile()
     if path:
         try:
@@ -36,13 +25,23 @@ def make_sanitizer(folder: Path, settings: SanitizeSettings, own_key: Path) -> S
             refusal = InvalidConfiguration("The file named by sanitize_profile cannot be read.")
             raise resource_error(error) or refusal from None
         profile = parse_profile(text, Path(path).name)
-    key, file = b"", folder / settings.key_file if settings.key_file else own_key
+    # Refused, because documents would be stored as if nothing were to be found in them.
+    needed = ["stdnum", *(["phonenumbers"] if profile.finds_phones else [])]
+    if missing := [name for name in needed if find_spec(name) is None]:
+        advice = "Install Truespan with the extra 'sanitize'"
+        if missing == ["phonenumbers"]:
+            advice += ", or exclude PHONE in a file that sanitize_profile names"
+        text = "Sanitising is on, and its packages are missing."
+        raise InvalidConfiguration(text, advice=f"{advice}.")
+    key = b""
     if mode is Mode.ON and style is Style.PSEUDONYM:
         try:
-            if not settings.key_file and not file.exists():
-                create_once(file, os.urandom(32).hex().encode())
-            key = file.read_bytes().strip()
+            if not own_key.exists():
+                create_once(own_key, os.urandom(32).hex().encode())
+            key = own_key.read_bytes().strip()
         except OSError as error:
-            refusal = InvalidConfiguration(f"The key file {file.name} cannot be read or written.")
+            refusal = InvalidConfiguration(
+                f"The key file {own_key.name} cannot be read or written."
+            )
             raise resource_error(error) or refusal from None
-    return Sanitizer(mode=mode, style=style, key=key, profile=profile, phones=settings.phones)
+    return Sanitizer(mode=mode, style=style, key=key, profile=profile)

@@ -27,13 +27,12 @@ SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
 class ServerOptions(QdrantSettings, frozen=True, kw_only=True):
-    """The settings of a Qdrant server, its URL and its key.
-
-    Shards, replicas and the write factor apply when a collection is created.
-    """
+    """The settings of a Qdrant server, its URL and its key."""
 
     url: str
     key: Secret = field(default_factory=lambda: Secret(""))
+    timeout_seconds: int = 30
+    """Maximum time of a request."""
     approximate: frozenset[WorldId] = frozenset()
     """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
 

@@ -73,6 +73,9 @@ _RESTART_SECONDS = 5.0
 _READY_SECONDS = 10.0
 """Maximum time until a new collection in a cluster can be read."""
 
+_ORDERING = models.WriteOrdering.MEDIUM
+"""Order of writes: one replica at a time decides it."""
+
 # Shared by threads: as above.
 _WORD = models.KeywordIndexParams(
     type=models.KeywordIndexType.KEYWORD, is_tenant=False, enable_hnsw=False
@@ -133,9 +136,6 @@ class Server:
         self._client = client or open_client(options, clock)
         self._address = server_target(options.url) if client is None else None
         self._shapes: dict[str, models.CollectionInfo] = {}
-        self._ordering = models.WriteOrdering(options.write_ordering)
-        chosen = options.read_consistency
-        self._consistency = models.ReadConsistencyType(chosen) if chosen else None
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return server_errors(doing, self._address)
@@ -174,13 +174,7 @@ class Server:
             self._clock.sleep(_LOOK_AGAIN_SECONDS)
 
     def _count(self, name: str, where: models.Filter | None = None) -> int:
-        # The public method of the client does not pass on the consistency.
-        if self._consistency is None:
-            return self._client.count(name, count_filter=where, exact=True).count
-        remote: Any = self._client._client
-        return remote.count(
-            name, count_filter=where, exact=True, consistency=self._consistency
-        ).count
+        return self._client.count(name, count_filter=where, exact=True).count
 
     def _create(self, name: str, collection: Collection) -> None:
         graph = bool(self._options.approximate)
@@ -190,9 +184,6 @@ class Server:
                 self._client.create_collection(
                     name,
                     vectors_config=models.VectorParams(size=size, distance=distance),
-                    shard_number=self._options.shards,
-                    replication_factor=self._options.replicas,
-                    write_consistency_factor=self._options.write_factor,
                     hnsw_config=_GRAPH_PER_WORLD if graph else _NO_GRAPH,
                     quantization_config=_SMALL_NUMBERS if graph else None,
                     strict_mode_config=_STRICT,
@@ -248,14 +239,12 @@ class Server:
             for point in points
         ]
         with self._request(collection, WRITE) as name:
-            _require_done(
-                self._client.upsert(name, points=sent, wait=True, ordering=self._ordering)
-            )
+            _require_done(self._client.upsert(name, points=sent, wait=True, ordering=_ORDERING))
 
     def delete(self, collection: Collection, where: Where) -> None:
         chosen = models.FilterSelector(filter=build(where, models))
         with self._request(collection, DELETE) as name:
-            _require_done(self._client.delete(name, chosen, wait=True, ordering=self._ordering))
+            _require_done(self._client.delete(name, chosen, wait=True, ordering=_ORDERING))
 
     def delete_stale(
         self, collection: Collection, where: Where, stale: list[tuple[str, str]]
@@ -271,7 +260,7 @@ class Server:
         ]
         with self._request(collection, DELETE) as name:
             for done in self._client.batch_update_points(
-                name, update_operations=changes, wait=True, ordering=self._ordering
+                name, update_operations=changes, wait=True, ordering=_ORDERING
             ):
                 _require_done(done)
 
@@ -295,9 +284,7 @@ class Server:
         if ids := search.ids:
             requests.append(nearest((*search.where, HasId(ids)), len(ids), approximate=False))
         with self._request(collection, "search") as name:
-            answers = self._client.query_batch_points(
-                name, requests=requests, consistency=self._consistency
-            )
+            answers = self._client.query_batch_points(name, requests=requests)
             if len(answers) != len(requests):
                 raise ValueError("the number of answers differs from the number of requests")
             # JSON has the shortest digits of a float32, which are another number as a double.
@@ -322,16 +309,13 @@ class Server:
                 offset=start,
                 with_payload=True,
                 with_vectors=True,
-                consistency=self._consistency,
             )
             points = [indexed_point(record, _vector(record.vector)) for record in records]
         return points, None if following is None else str(following)
 
     def tenants(self, collection: Collection, limit: int) -> PointCounts:
         with self._request(collection, "count points") as name:
-            found = self._client.facet(
-                name, key=Field.TENANT.value, limit=limit, exact=True, consistency=self._consistency
-            )
+            found = self._client.facet(name, key=Field.TENANT.value, limit=limit, exact=True)
             counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
             return PointCounts(counts, self._count(name))
 

@@ -60,11 +60,11 @@ def media_type(scope: Scope) -> str:
     return values[0].decode("latin-1").partition(";")[0].strip().lower() if values else ""
 
 
-BODY_SETTING, UPLOAD_SETTING = "http_body_max_kib", "source_max_mib"
-"""The settings that limit bodies and uploads."""
+UPLOAD_SETTING = "source_max_mib"
+"""The setting that limits uploads."""
 
 
-def check_length(scope: Scope, limit: int, setting: str = BODY_SETTING) -> None:
+def check_length(scope: Scope, limit: int, setting: str = "") -> None:
     """Refuse a body whose Content-Length is over the limit, before it is read."""
     announced = header(scope, b"content-length")
     # Compared by its length first: Python refuses to convert numbers of thousands of digits.
@@ -80,7 +80,7 @@ def _too_large(limit: int, setting: str) -> errors.RequestRefused:
 
 
 def limit_body(
-    receive: Receive, limit: int, seconds: float | None = None, setting: str = BODY_SETTING
+    receive: Receive, limit: int, seconds: float | None = None, setting: str = ""
 ) -> Receive:
     """Wrap `receive` so that it refuses a body that is too long or takes too long."""
     length, complete = 0, False
@@ -129,7 +129,7 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         return b""
     try:
         async with asyncio.timeout(seconds):
-            pieces = _stream_body(scope, receive, limit, BODY_SETTING)
+            pieces = _stream_body(scope, receive, limit, "")
             return b"".join([piece async for piece in pieces])
     except TimeoutError:
         raise errors.DeadlineExceeded(seconds, "body") from None

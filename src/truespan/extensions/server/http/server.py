@@ -37,6 +37,7 @@ from truespan.extensions.server.http.replies import PROBLEM, problem_reply
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.types.token import TokenState
+from truespan.wiring.storage import is_on_server
 
 T = TypeVar("T")
 
@@ -231,14 +232,13 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
             origins=frozenset(split_list(settings.http.origins)),
             needs_token=service.require_token or not is_local or bool(settings.auth.issuer),
             per_minute=settings.http.requests_per_minute
-            if settings.http.share_limits
+            if is_on_server(settings)
             else -(-settings.http.requests_per_minute // service.workers),
-            shared=settings.http.share_limits,
+            shared=is_on_server(settings),
         ),
         limits=Limits(
-            body=settings.http.body_max_kib * 1024,
             upload=settings.source_max_mib * MEBIBYTE,
-            seconds=float(settings.http.timeout_seconds),
+            seconds=max(Limits().seconds, float(settings.chat.timeout_seconds)),
         ),
     )
 
