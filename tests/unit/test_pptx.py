@@ -19,9 +19,9 @@ from tests.support.pptx_maker import (
 )
 from truespan.errors import SourceRefused
 from truespan.extensions.formats.pptx import load_pptx
+from truespan.extensions.formats.shapes import format_scheme
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
-from truespan.parsing.formats.drawing import format_scheme
 from truespan.types.text import BlockKind, Loaded, PageStart
 
 BULLET, NONE = '<a:buChar char="•"/>', "<a:buNone/>"

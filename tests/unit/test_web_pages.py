@@ -17,6 +17,7 @@ from tests.support.failures import raises_code
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page, redirect
 from truespan.errors import InvalidArgument, SourceRefused
+from truespan.extensions.crawl.addresses import is_public
 from truespan.extensions.crawl.pages import (
     check_url,
     host_matches,
@@ -25,7 +26,7 @@ from truespan.extensions.crawl.pages import (
     with_encoding,
 )
 from truespan.extensions.crawl.web import WebPages, parse_robots
-from truespan.providers.outbound import Bounds, is_public
+from truespan.providers.outbound import Bounds
 from truespan.types.text import Validators
 
 LIMIT = 1 << 20

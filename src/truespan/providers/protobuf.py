@@ -1,4 +1,4 @@
-"""Messages of protocol buffers: their fields, read and written.
+"""Messages of protocol buffers: their fields.
 
 Must hold: a message that is cut off or malformed raises ValueError.
 """
@@ -54,19 +54,3 @@ def read_number(view: bytes | memoryview, start: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         shift += 7
     raise ValueError("A number does not end.")
-
-
-def write_field(number: int, content: bytes | str | int) -> bytes:
-    """Return a field with a number, a text or bytes."""
-    if isinstance(content, int):
-        return write_number(number << 3) + write_number(content)
-    content = content.encode() if isinstance(content, str) else content
-    return write_number(number << 3 | 2) + write_number(len(content)) + content
-
-
-def write_number(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])

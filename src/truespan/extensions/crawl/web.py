@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan import errors
+from truespan.extensions.crawl.addresses import is_public
 from truespan.extensions.crawl.pages import (
     check_url,
     find_pages_of_sitemap,
@@ -35,7 +36,6 @@ from truespan.providers.outbound import (
     Connection,
     Target,
     is_allowed,
-    is_public,
 )
 from truespan.settings.catalogue import Settings, split_list
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Page

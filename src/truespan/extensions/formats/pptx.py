@@ -13,9 +13,10 @@ import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.errors import SourceRefused
+from truespan.extensions.formats.shapes import Line, read_lines
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import BlockWriter, Passage
-from truespan.parsing.formats.drawing import CHART, C, Line, read_lines, read_text, write_chart
+from truespan.parsing.formats.drawing import CHART, C, read_text, write_chart
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     DIAGRAM,

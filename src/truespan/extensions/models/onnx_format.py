@@ -13,8 +13,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from truespan.providers.protobuf import read_fields, read_messages, read_number
-from truespan.providers.protobuf import write_field as _field
-from truespan.providers.protobuf import write_number as _varint
 
 if TYPE_CHECKING:
     import numpy
@@ -133,3 +131,19 @@ def _read_numbers(view: memoryview) -> Iterator[int]:
     while start < len(view):
         value, start = read_number(view, start)
         yield value
+
+
+def _field(number: int, content: bytes | str | int) -> bytes:
+    """Return a field with a number, a text or bytes."""
+    if isinstance(content, int):
+        return _varint(number << 3) + _varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
