@@ -58,7 +58,7 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
 
 def sanitise(sanitizer: Sanitizer, texts: list[str]) -> list[int]:
     """Sanitise each text, and return how much was found in each."""
-    return [sanitizer.apply(text).counts.total for text in texts]
+    return [sanitizer.apply(text).counts.total() for text in texts]
 
 
 def slowest(sanitizer: Sanitizer) -> float:

@@ -73,7 +73,7 @@ def test_sanitising_twice_is_sanitising_once(sanitizer: Sanitizer, text: str) ->
     once = sanitizer.apply(text)
     twice = sanitizer.apply(once.text)
 
-    assert (twice.text, twice.edits, twice.counts.total) == (once.text, (), 0)
+    assert (twice.text, twice.edits, twice.counts.total()) == (once.text, (), 0)
 
 
 @proves("sanitise.before-chunking")
@@ -91,7 +91,7 @@ def test_off_and_shadow_change_nothing_and_only_shadow_counts(text: str) -> None
 
     assert off.text == shadow.text == text
     assert off.edits == shadow.edits == ()
-    assert off.counts.entries == ()
+    assert not off.counts
     assert shadow.counts == ON.apply(text).counts
 
 

@@ -14,9 +14,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 EMAIL, PHONE, CREDIT_CARD, IBAN = "EMAIL", "PHONE", "CREDIT_CARD", "IBAN"
 NATIONAL_ID, IP_ADDRESS, API_KEY = "NATIONAL_ID", "IP_ADDRESS", "API_KEY"
@@ -61,25 +61,8 @@ class Edit(NamedTuple):
     replacement: str
 
 
-class AuditEntry(Struct, frozen=True):
-    """Number of findings of one rule."""
-
-    label: str
-    rule: str
-    count: int
-
-
-class AuditCounts(Struct, frozen=True):
-    """The audit record of a text or a document, ordered by label and rule.
-
-    It holds nothing derived from a value: no length, no hash, no offset.
-    """
-
-    entries: tuple[AuditEntry, ...] = ()
-
-    @property
-    def total(self) -> int:
-        return sum(entry.count for entry in self.entries)
+Counts: TypeAlias = "Counter[tuple[str, str]]"
+"""Number of findings by label and rule; nothing in it is derived from a value."""
 
 
 class Sanitized(Struct, frozen=True):
@@ -87,19 +70,7 @@ class Sanitized(Struct, frozen=True):
 
     text: str
     edits: tuple[Edit, ...] = ()
-    counts: AuditCounts = AuditCounts()
-
-
-def count_findings(findings: Iterable[Finding]) -> AuditCounts:
-    counts = Counter((finding.label, finding.rule) for finding in findings)
-    return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
-
-
-def merge_counts(records: Iterable[AuditCounts]) -> AuditCounts:
-    counts: Counter[tuple[str, str]] = Counter()
-    for record in records:
-        counts.update({(entry.label, entry.rule): entry.count for entry in record.entries})
-    return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
+    counts: Counts = field(default_factory=Counter)
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:

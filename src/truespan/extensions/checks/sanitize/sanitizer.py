@@ -11,6 +11,7 @@ import hmac
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -25,18 +26,16 @@ from truespan.extensions.checks.sanitize.findings import (
     API_KEY,
     HIDDEN,
     PASSWORD,
-    AuditCounts,
+    Counts,
     Edit,
     Finding,
     Mode,
     Sanitized,
     Style,
     apply_edits,
-    count_findings,
     fold,
     hide,
     hide_markers,
-    merge_counts,
     move_offsets,
     pseudonym,
 )
@@ -116,7 +115,7 @@ class Sanitizer:
         findings = self.findings(text)
         if not findings:
             return Sanitized(text)
-        counts = count_findings(findings)
+        counts = Counter((finding.label, finding.rule) for finding in findings)
         if self.mode is Mode.SHADOW:
             return Sanitized(text, (), counts)
         redact = self.style is Style.REDACT
@@ -132,10 +131,7 @@ class Sanitizer:
         """Return a document sanitised, and the counts of findings to store with it."""
         loaded, counts = sanitize_document(loaded, self)
         redacted = self.mode is Mode.ON
-        entries = (
-            AuditEntry(each.label, each.rule, each.count, redacted) for each in counts.entries
-        )
-        return loaded, tuple(entries)
+        return loaded, tuple(AuditEntry(*key, counts[key], redacted) for key in sorted(counts))
 
 
 def find(text: str, profile: Profile) -> list[Finding]:
@@ -214,22 +210,22 @@ def _widen(view: str, findings: Iterable[Finding]) -> list[Finding]:
     return wide
 
 
-def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, AuditCounts]:
-    """Sanitize a document and return it with its audit record.
+def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Counts]:
+    """Sanitize a document and return it with the counts of findings.
 
     Each block and each label is searched separately, so values that span blocks are not found. A
     label of several blocks is counted once.
     """
     if sanitizer.mode is Mode.OFF:
-        return loaded, AuditCounts()
-    records: list[AuditCounts] = []
+        return loaded, Counter()
+    counts: Counts = Counter()
 
     @cache
     def label(text: Any) -> Any:
         if not text:
             return text
         done = sanitizer.apply(clean(text))
-        records.append(done.counts)
+        counts.update(done.counts)
         return done.text if done.edits else text
 
     def place(placed: PlacedFigure, offsets: dict[int, int]) -> PlacedFigure:
@@ -240,7 +236,7 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
     def sanitize_block(block: Block) -> Block:
         text = clean(block.text)
         done = sanitizer.apply(text)
-        records.append(done.counts)
+        counts.update(done.counts)
         old = sorted({placed.offset for placed in (*block.figures, *block.pages)})
         # A block without findings is unchanged; it is cleaned when the text is assembled.
         new = move_offsets(_map_to_clean(block.text, text, old), done.edits) if done.edits else old
@@ -268,7 +264,7 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
         properties=Properties(**properties),
     )
     # In shadow mode nothing changes, not even what cleaning would change.
-    return (sanitized if sanitizer.mode is Mode.ON else loaded), merge_counts(records)
+    return (sanitized if sanitizer.mode is Mode.ON else loaded), counts
 
 
 def _map_to_clean(text: str, clean_text: str, offsets: Sequence[int]) -> Sequence[int]:

@@ -17,8 +17,6 @@ from truespan import errors
 from truespan.extensions.server.mcp.caller import READ_ONLY, CallerContext, Tool
 from truespan.extensions.server.mcp.passages import MAX_SENTENCE_LENGTH, one_line
 from truespan.types.arguments import POSITION_ARGUMENTS
-from truespan.types.bundle import Notice
-from truespan.types.job import DocumentState
 from truespan.types.note import MAX_NOTE_LENGTH as MAX_READER_NOTE_LENGTH
 from truespan.types.note import Note
 from truespan.types.reading import NOTHING_READ, ReadingPosition
@@ -26,7 +24,6 @@ from truespan.wire.arguments import Arguments, Book, describe_number, describe_t
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
-    from truespan.ingest.report import IngestReport
 
 MAX_NOTE_LENGTH = 500_000
 MAX_NOTE_TITLE_LENGTH = 200
@@ -56,30 +53,11 @@ class PositionChange(Struct, frozen=True):
 
 
 class AddedDocument(Struct, frozen=True):
-    """A document that was added or replaced, and can be searched now."""
+    """A note that was added or replaced, and can be searched now."""
 
     doc_id: str
     title: str
     source: str
-
-
-class RefusedFile(Struct, frozen=True):
-    """A file that could not be added, and the reason."""
-
-    source: str
-    code: str
-    message: str
-
-
-class AddedDocuments(Struct, frozen=True):
-    """Added documents, the number of unchanged documents, and refused files."""
-
-    added: tuple[AddedDocument, ...]
-    unchanged: int
-    refused: tuple[RefusedFile, ...]
-    warnings: tuple[Notice, ...]
-    relabelled: tuple[str, ...] = ()
-    """Unchanged documents whose labels are new."""
 
 
 class ReaderNoteArguments(Arguments, frozen=True, kw_only=True):
@@ -225,7 +203,7 @@ def _render_change(_: CallerContext, change: PositionChange) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments:
+def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocument:
     world, name = _writer(caller), _note_name(arguments.title)
     path = f"upload:{name}"
     if not arguments.replace and any(known.path == path for known in world.documents.list()):
@@ -241,7 +219,10 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
         tags=arguments.tags or None,
         audience=arguments.audience or None,
     )
-    return _describe_report(world, report)
+    for failure in report.failures:
+        raise errors.error_of(failure.code, failure.message)
+    document = next(known for known in world.documents.list() if known.path == path)
+    return AddedDocument(document.doc_id, document.title, document.name)
 
 
 def _note_name(title: str) -> str:
@@ -254,38 +235,9 @@ def _note_name(title: str) -> str:
     return f"{name}{NOTE_ENDING}"
 
 
-def _describe_report(world: World, report: IngestReport) -> AddedDocuments:
-    known = {document.doc_id: document for document in world.documents.list()}
-    added = [
-        known[outcome.doc_id]
-        for outcome in world.jobs.documents(report.job)
-        if outcome.state is DocumentState.EMBEDDED and outcome.doc_id in known
-    ]
-    return AddedDocuments(
-        added=tuple(
-            AddedDocument(document.doc_id, document.title, document.name) for document in added
-        ),
-        unchanged=report.unchanged,
-        relabelled=tuple(report.relabelled),
-        refused=tuple(
-            RefusedFile(failure.name, failure.code, failure.message) for failure in report.failures
-        ),
-        warnings=tuple(Notice("ingestion", warning) for warning in report.warnings),
-    )
-
-
-def _render_added(_: CallerContext, result: AddedDocuments) -> list[str]:
-    lines = [
-        f"Added: {one_line(document.title)} ({one_line(document.source)}), "
-        f"doc_id {document.doc_id}. It can be searched now."
-        for document in result.added
-    ]
-    if result.unchanged:
-        lines.append(f"Unchanged since they were added: {result.unchanged}.")
-    lines += [f"New labels, unchanged text: {one_line(name)}." for name in result.relabelled]
-    lines += [f"Refused: {file.message}" for file in result.refused]
-    lines += [f"Warning: {notice.message}" for notice in result.warnings]
-    return ["\n".join(lines or ["Nothing was found to add."])]
+def _render_added(_: CallerContext, document: AddedDocument) -> list[str]:
+    name = f"{one_line(document.title)} ({one_line(document.source)})"
+    return [f"Added: {name}, doc_id {document.doc_id}. It can be searched now."]
 
 
 def _writer(caller: CallerContext) -> World:
@@ -318,7 +270,7 @@ ADD_NOTE = Tool(
         "A note with the same title is replaced only if `replace` is true."
     ),
     arguments=NoteArguments,
-    result=AddedDocuments,
+    result=AddedDocument,
     run=_add_note,
     render=_render_added,
     hints=READ_ONLY | {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
