@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,6 +249,22 @@ def test_advice_over_http_names_calls_instead_of_commands(failing: FailingServer
     assert [problem["advice"] for problem in said if "truespan" in problem["advice"]] == []
     assert "GET /v1/worlds lists the worlds" in said[0]["advice"]
     assert [code for code in HTTP_ADVICE if "'truespan" not in error_of(code).advice] == []
+
+
+def test_advice_about_chapters_over_http_names_calls(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    text = "# Book\n\n## Night Falls\n\nIt was dark.\n\n## Night Ends\n\nIt was light.\n"
+    world = lib.library.create_world("w")
+    world.ingest(lib.write("book.md", text), kind="book")
+    target = "/v1/worlds/w/readers/ann/position"
+    with serve_library(lib.library) as client:
+        unknown, several = (
+            client.json("PUT", target, {"book": "book.md", "through_chapter": name}).content
+            for name in ("9", "Night")
+        )
+    assert "GET /v1/worlds/{world}/documents/{document} lists them" in unknown["advice"]
+    assert "as 'sentence'" in several["advice"]
+    assert "truespan " not in unknown["advice"] + several["advice"]
 
 
 def test_empty_object_is_accepted_where_no_body_is_needed(failing: FailingServer) -> None:

@@ -365,8 +365,8 @@ def _refuse_several(wanted: str, found: Sequence[Chapter]) -> InvalidArgument:
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
     return InvalidArgument(
         f"{_quote(wanted)} can mean several chapters: {', '.join(listed)}{more}.",
-        advice="Give more of the name, with its part if it has one, the number of the last "
-        "sentence read with --sentence, or words of it with --passage.",
+        advice="Give more of the name, with its part if it has one, or the last sentence read: "
+        "its number as 'sentence', or words of it as 'passage'.",
     )
 
 

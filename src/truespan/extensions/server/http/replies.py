@@ -78,12 +78,21 @@ HTTP_ADVICE = {
     "world_busy": "Wait for the job, or stop it with POST /v1/worlds/{world}/jobs/{job}/cancel.",
 }
 """Advice in the words of HTTP for errors whose usual advice names a command."""
+_CALLS = {
+    "'truespan show DOCUMENT'": "GET /v1/worlds/{world}/documents/{document}",
+    "'truespan evaluate'": "POST /v1/worlds/{world}/evaluate",
+}
+"""HTTP calls by the commands that the own advice of an error names."""
 
 
 def advice_for(error: TruespanError) -> str:
-    """Return the advice of an error to a caller over HTTP; an error's own advice is kept."""
-    usual = error.own_advice is None
-    return HTTP_ADVICE.get(error.code, error.advice) if usual else error.advice
+    """Return the advice of an error to a caller over HTTP, with calls instead of commands."""
+    if error.own_advice is None:
+        return HTTP_ADVICE.get(error.code, error.advice)
+    advice = error.own_advice
+    for command, call in _CALLS.items():
+        advice = advice.replace(command, call)
+    return advice
 
 
 def problem_reply(
