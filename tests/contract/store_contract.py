@@ -144,19 +144,6 @@ class StoreContract:
             with raises_code("world_not_found"):
                 call()
 
-    def test_chunks_are_counted_by_language_in_one_world(self, lib: LibraryFixture) -> None:
-        scope = built(lib)
-        for name in ("one", "two", "three"):
-            shown(lib, scope, f"The text of {name}.", name)
-        shown(lib, built(lib, "other"), "The text of another world.", "four")
-        labels = {"version": "1.0", "source_url": "u", "metadata": None, "shown_path": "b.txt"}
-        lib.store.documents.relabel(
-            scope, 2, tags=[], audience=("everyone",), language="de", origin="", **labels
-        )
-        lib.store.documents.tombstone(scope, 3)
-
-        assert lib.store.worlds.chunks_by_language(scope) == {"en": 1, "de": 1}
-
     def test_documents_are_listed_by_scope_and_ids(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         for name in ("doc-1", "doc-2", "doc-3"):

@@ -110,8 +110,9 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
     ("page", "marks"),
     [
         ("<ol start=7><li>x<li>x</ol>", "7. 8."), ("<ol><li>x<li value=5>x<li>x</ol>", "1. 5. 6."),
-        ("<ol reversed><li>x<li>x<li>x</ol>", "3. 2. 1."),
-        ("<ol reversed><li>x<li value=9>x<li>x</ol>", "3. 9. 8."),
+        ("<ol reversed><li>x<li>x<li>x</ol>", "- - -"),
+        ("<ol reversed start=3><li>x<li>x<li>x</ol>", "3. 2. 1."),
+        ("<ol reversed start=3><li>x<li value=9>x<li>x</ol>", "3. 9. 8."),
         ("<ol type=a start=26><li>x<li>x</ol>", "z. aa."), ("<ol type=A><li>x</ol>", "A."),
         ("<ol type=i start=4><li>x</ol>", "iv."), ("<ol type=I start=1994><li>x</ol>", "MCMXCIV."),
         ("<ol type=i start=0><li>x</ol>", "0."),

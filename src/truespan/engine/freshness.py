@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from truespan.errors import TruespanError
-from truespan.parsing.detect import holds_records, may_hold_members
+from truespan.parsing.detect import format_by_name, may_hold_members
 from truespan.types.source import (
     CHANGED,
     CURRENT,
@@ -180,7 +180,7 @@ class _OpenedFile:
         source = self._sources.locate(indexed.path)
         if not source.member:
             return indexed.compare(self._sources.digest(source))
-        if holds_records(source.name):
+        if format_by_name(source.name).has_records:
             return unknown(UnknownReason.RECORD)
         member = self._read_member(source)
         if member is None:

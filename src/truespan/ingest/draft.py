@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -275,8 +274,11 @@ def make_text(
     audit: tuple[AuditEntry, ...] = ()
     if preparation.sanitizer is not None:
         loaded, audit = preparation.sanitizer.filter(loaded)
-    show_figure = partial(_show_figure, doc_id) if flags.placeholders else None
-    canonical = assemble(loaded.blocks, show_figure, divide_tables=not preparation.plain)
+    canonical = assemble(
+        loaded.blocks,
+        (lambda number: marker(figure_id_of(doc_id, number))) if flags.placeholders else None,
+        divide_tables=not preparation.plain,
+    )
     return loaded, canonical, audit
 
 
@@ -288,10 +290,6 @@ def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
     if not flags.chunks or not any(block.text for block in loaded.blocks):
         raise SourceRefused("source_empty", name)
     return loaded
-
-
-def _show_figure(doc_id: str, number: int) -> str:
-    return marker(figure_id_of(doc_id, number))
 
 
 def _stated_language(loaded: Loaded) -> str:

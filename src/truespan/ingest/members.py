@@ -16,7 +16,7 @@ from truespan import errors
 from truespan.core.fields import FieldError, check_fields
 from truespan.ingest.manifest import parse_sidecar
 from truespan.ingest.report import IngestDeps
-from truespan.parsing.detect import holds_records, may_hold_members
+from truespan.parsing.detect import format_by_name, may_hold_members
 from truespan.types.ids import member_doc_id
 from truespan.types.source import (
     FIELD_CHECKS,
@@ -84,7 +84,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     """Return the members of a file, or the named member, and the number of unsupported ones."""
     # A file without members is returned itself.
     declared = declared_with_sidecar(deps.sources.read_sidecar, replace(source, member=""))
-    if declared.fields is None and holds_records(source.name):
+    if declared.fields is None and format_by_name(source.name).has_records:
         if source.member:
             advice = "It is a record: ingest its file, with the fields that make it a document."
             raise errors.SourceRefused("source_missing", source.name, advice=advice)

@@ -17,7 +17,6 @@ from contextlib import ExitStack, closing, suppress
 from functools import cached_property, partial
 from shlex import quote
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -48,16 +47,14 @@ from truespan.types.scope import Scope
 from truespan.types.source import Source, make_paths_unique
 from truespan.types.telemetry import CounterName, Stage
 
-if TYPE_CHECKING:
-    from truespan.store import Store
-
-
 GROUP_CHUNKS = 4096
 """Number of chunks at which a group of documents is indexed, because a flush is expensive."""
 MAX_STAGED = 2 * GROUP_CHUNKS
 """Maximum number of chunks of a group that stay in memory until they are embedded."""
 MAX_LABELS = 5
-"""Maximum number of languages and versions in the warning about a world's defaults."""
+"""Maximum number of languages and versions in a warning."""
+MAX_FOREIGN_SHARE = 0.1
+"""Share of a run's chunks in unknown languages above which it is reported."""
 MAX_REMARKS = 20
 """Maximum number of remarks about documents in a report."""
 MAX_NAMED_COPIES = 10
@@ -160,8 +157,7 @@ class _Run:
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
         self._report_hidden()
-        if notice := foreign_text_notice(self._deps.store, self._scope, self._languages):
-            self._warn(notice, "foreign_text")
+        self._report_foreign()
         self._report_remarks()
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
@@ -516,6 +512,31 @@ class _Run:
             "hidden_by_defaults",
         )
 
+    def _report_foreign(self) -> None:
+        """Warn if much text of this run is in languages that the model was not trained for."""
+        foreign: Counter[str] = Counter()
+        for language, count in self._languages.items():
+            if not is_trained_for(self._scope.profile, language):
+                foreign[normal_language(language)] += count
+        share = foreign.total() / max(self._languages.total(), 1)
+        if share <= MAX_FOREIGN_SHARE:
+            return
+        world = self._deps.store.worlds.find(self._scope.authority, self._scope.world)
+        advice = "Configure a model for them, and run 'truespan reindex'."
+        if foreign.keys() & MULTILINGUAL_LANGUAGES:
+            name = quote(world.name) if world else "NAME"
+            advice = (
+                f"Run 'truespan reindex --model multilingual -w {name}', and promote the new "
+                "generation."
+            )
+        more = f" and {len(foreign) - MAX_LABELS} more" if len(foreign) > MAX_LABELS else ""
+        self._warn(
+            f"{share:.0%} of the text of this run is in languages that the world's model was not "
+            f"trained for ({', '.join(dict(foreign.most_common(MAX_LABELS)))}{more}), and is found "
+            f"badly by meaning. {advice}",
+            "foreign_text",
+        )
+
     def _report_remarks(self) -> None:
         self.report.warnings += self._remarks[:MAX_REMARKS]
         if (more := len(self._remarks) - MAX_REMARKS) > 0:
@@ -573,48 +594,3 @@ def _is_complete(document: Document) -> bool:
 
 def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:
     return sorted(remarks.items(), key=lambda item: (item[0].document, item[0].revision))
-
-
-MAX_FOREIGN_SHARE = 0.1
-"""Share of a world's chunks in unknown languages above which a notice is due."""
-_MAX_LISTED = 3
-
-
-def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) -> str | None:
-    """Return the notice that is due after a run; None if there is none."""
-    # `added` has the number of chunks that the run added in each language. The notice is due once:
-    # after the run with which the share of text in unknown languages exceeds the maximum. A run
-    # that adds no such text reads nothing.
-    added_foreign = _foreign(scope, added)
-    if not added_foreign:
-        return None
-    stored = store.worlds.chunks_by_language(scope)
-    foreign, total = _foreign(scope, stored), sum(stored.values())
-    count, total_added = sum(foreign.values()), sum(added.values())
-    before = count - sum(added_foreign.values())
-    is_due = count > MAX_FOREIGN_SHARE * total
-    was_due = before > max(MAX_FOREIGN_SHARE * (total - total_added), 0)
-    if not is_due or was_due:
-        return None
-    world = store.worlds.find(scope.authority, scope.world)
-    name = quote(world.name) if world else "NAME"
-    listed = ", ".join(language for language, _ in foreign.most_common(_MAX_LISTED))
-    more = f" and {len(foreign) - _MAX_LISTED} more" if len(foreign) > _MAX_LISTED else ""
-    known = foreign.keys() & MULTILINGUAL_LANGUAGES
-    advice = (
-        f"Run 'truespan reindex --model multilingual -w {name}', and promote the new generation."
-        if known
-        else "Configure a model for them, and run 'truespan reindex'."
-    )
-    return (
-        f"{count / total:.0%} of the text in this world is in languages that its model was not "
-        f"trained for ({listed}{more}), and is found badly by meaning. {advice}"
-    )
-
-
-def _foreign(scope: Scope, counts: Mapping[str, int]) -> Counter[str]:
-    foreign: Counter[str] = Counter()
-    for language, count in counts.items():
-        if not is_trained_for(scope.profile, language):
-            foreign[normal_language(language)] += count
-    return foreign

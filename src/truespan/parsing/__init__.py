@@ -29,7 +29,7 @@ __all__ = [
     "supported",
 ]
 
-LOADER_VERSION = 9
+LOADER_VERSION = 10
 """Version of the parsers. Increase it if a source gives other blocks or another reach."""
 
 

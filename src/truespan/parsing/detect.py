@@ -39,22 +39,21 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
     # Source code and configuration files need a pattern with their extension, such as `*.py`: a
     # folder of documents often contains scripts. Images need `ocr`.
     named = format_by_name(name)
-    if named is None:
-        return False
     if named.needs_pattern:
         return _ending(f"*{pattern}") == _ending(name)
-    return ocr or not named.only_ocr
+    return bool(named.load) and (ocr or not named.only_ocr)
 
 
-def format_by_name(name: str) -> FileFormat | None:
-    return formats_by_ending().get(_ending(name))
+def format_by_name(name: str) -> FileFormat:
+    """Return the format that the ending of a name stands for; one without a loader if unknown."""
+    return formats_by_ending().get(_ending(name)) or FileFormat("")
 
 
 def format_of(name: str, data: bytes) -> FileFormat | None:
     """Return the format of a source; None if there is no loader for it."""
     # Archives, PDF and images are detected by their content under any name, and so are HTML saved
     # as text and formats with a mark. For all other formats the name decides.
-    named = format_by_name(name)
+    named = formats_by_ending().get(_ending(name))
     if named not in (None, PDF) and data[:1] not in _first_bytes():
         return named
     if data.startswith(_ZIP):
@@ -123,20 +122,9 @@ def _has_part(names: list[bytes] | None, data: bytes, part: bytes) -> bool:
     return part in data if names is None else any(name.startswith(part) for name in names)
 
 
-def is_archive(name: str) -> bool:
-    named = format_by_name(name)
-    return named is not None and named.only_members
-
-
-def holds_records(name: str) -> bool:
-    named = format_by_name(name)
-    return named is not None and named.has_records
-
-
 def may_hold_members(name: str) -> bool:
     """Return whether a file of this name may contain several documents."""
-    named = format_by_name(name)
-    return named is not None and bool(named.open)
+    return bool(format_by_name(name).open)
 
 
 def explain_refusal(name: str, data: bytes) -> SourceRefused:
@@ -146,12 +134,8 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
         return SourceRefused(
             "source_unsupported", name, advice="Save the message as .eml in Outlook."
         )
-    named = format_by_name(name)
-    return (
-        SourceRefused("source_not_text", name)
-        if named and named.is_text
-        else SourceRefused("source_unsupported", name)
-    )
+    is_text = format_by_name(name).is_text
+    return SourceRefused("source_not_text" if is_text else "source_unsupported", name)
 
 
 def _ending(name: str) -> str:

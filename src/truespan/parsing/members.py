@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from truespan.errors import SourceRefused
 from truespan.parsing.archive import Archive
-from truespan.parsing.detect import format_of, is_archive, supported
+from truespan.parsing.detect import format_by_name, format_of, supported
 from truespan.tables import import_member
 from truespan.types.source import DocumentOptions, Member, Members, Refusal
 
@@ -93,7 +93,7 @@ def open_archive(name: str, data: bytes) -> Iterator[Member | None]:
         leads_out = ".." in folders or member.startswith("/") or bool(_DRIVE.match(member))
         if not leads_out and any(folder.startswith(".") for folder in folders):
             continue
-        if not supported(member) or is_archive(member):
+        if not supported(member) or format_by_name(member).only_members:
             yield None
             continue
         shown = "".join(char if char.isprintable() else "?" for char in member)

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.graphemes import shorten
-from truespan.parsing.detect import decode, decode_declared, is_archive, supported
+from truespan.parsing.detect import decode, decode_declared, format_by_name, supported
 from truespan.parsing.formats.html import load_html
 from truespan.text.clean import clean
 from truespan.types.source import Member, Refusal
@@ -514,7 +514,7 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
     )
     for part, name in islice(attached, MAX_ATTACHMENTS):
         ending = "" if supported(name) else _ENDINGS.get(part.get_content_type(), "")
-        if not supported(f"{name}{ending}") or is_archive(f"{name}{ending}"):
+        if not supported(f"{name}{ending}") or format_by_name(f"{name}{ending}").only_members:
             yield None
             continue
         seen[name.lower()] += 1

@@ -245,19 +245,6 @@ class Worlds(Part):
         own = generation_checksum(world, *cells.values())
         session.insert("generations", **cells, checksum=own)
 
-    def chunks_by_language(self, scope: Scope) -> dict[str, int]:
-        """Return the number of chunks of active documents in each language."""
-        return dict(
-            self._db.at(scope).all(
-                """SELECT r.language, sum(t.chunks)
-                   FROM documents d
-                   JOIN revisions r ON r.document = d.key AND r.state = 'active'
-                   JOIN tallies t ON t.revision = r.key AND t.generation = :generation
-                   WHERE d.world_id = :world AND d.deleted_at IS NULL
-                   GROUP BY r.language"""
-            )
-        )
-
     def status(self, scope: Scope) -> WorldStatus:
         with self._db.read(scope) as session:
             [(documents, chunks, embedded, quarantined)] = session.all(

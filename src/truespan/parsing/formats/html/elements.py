@@ -34,7 +34,6 @@ from truespan.parsing.formats.html.inline import (
 from truespan.parsing.formats.html.structure import (
     PAGE,
     Head,
-    Item,
     PageList,
     Piece,
     Table,
@@ -80,7 +79,7 @@ class PageReader:
         self.superscripts = self.superscript_total = 0
         """Number of open superscripts, and the total so far."""
         self.lists: list[PageList] = []
-        self.item: Item | None = None
+        self.marker: str | None = None
         self.tables: list[Table] = []
         self.flat_tables = 0
         self.region, self.articles = PAGE, 0
@@ -164,14 +163,10 @@ class PageReader:
         if self.lists and kind is not BlockKind.CODE:
             piece.depth = len(self.lists)
             if flow.text:
-                piece.item, self.item = self.item, None
-        piece.linked = self._take_linked()
-        self.out.append(piece)
-
-    def _take_linked(self) -> str:
-        text = "".join(self._linked)
+                piece.marker, self.marker = self.marker, None
+        piece.linked = "".join(self._linked)
         self._linked.clear()
-        return text
+        self.out.append(piece)
 
     def points_ahead(self, address: str) -> bool:
         address = address.strip()
@@ -316,10 +311,6 @@ def _may_hold_notes(handler: Handler) -> Handler:
     return start
 
 
-def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> End | None:
-    return _with_notes(_read_item if tag == "li" else None)(page, tag, attributes)
-
-
 def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> End:
     level = int(tag[1]) if tag in _HEADINGS else _ROLE_LEVEL
     aria_level = whole_number(attributes.get("aria-level"))
@@ -358,8 +349,13 @@ def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[N
     page.flush()
     started = PageList()
     if tag == "ol":
-        start = whole_number(attributes.get("start"))
-        started = PageList(True, attributes.get("type", "1"), start, "reversed" in attributes)
+        start, step = whole_number(attributes.get("start")), 1
+        if "reversed" in attributes:
+            step = -1
+        # Without a start, the numbers of a descending list depend on the items that follow.
+        if start is not None or step > 0:
+            first = 1 if start is None else start
+            started = PageList(True, attributes.get("type", "1"), first - step, step)
     page.lists.append(started)
     yield
     page.flush()
@@ -370,10 +366,10 @@ def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[N
 def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     end_list = None if page.lists else _read_list(page, "ul", attributes)
     page.flush()
-    page.item = page.lists[-1].next_item(whole_number(attributes.get("value")))
+    page.marker = page.lists[-1].next_marker(whole_number(attributes.get("value")))
     yield
     page.flush()
-    page.item = None
+    page.marker = None
     if end_list:
         end_list()
 
@@ -381,7 +377,7 @@ def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[Non
 def _start_term(page: PageReader, *_: object) -> End:
     """Start a term of a definition list, which has no marker and no indentation."""
     page.flush()
-    page.item = (lambda: "") if page.lists else None
+    page.marker = "" if page.lists else None
     return page.flush
 
 
@@ -448,10 +444,6 @@ def _read_cell(page: PageReader, tag: str, _: Attributes) -> Iterator[None]:
 def _start_quotation(page: PageReader, *_: object) -> End:
     page.inline.add("“")
     return partial(page.inline.add, "”")
-
-
-def _set_parentheses(page: PageReader, tag: str, _: Attributes) -> None:
-    page.has_parentheses = tag == "rp"
 
 
 def _start_pronunciation(page: PageReader, *_: object) -> End | None:
@@ -544,10 +536,14 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("td", "th"), _read_cell),
     **dict.fromkeys(("rt", "rtc"), _start_pronunciation),
     **dict.fromkeys(("img", "image", "input"), _add_picture),
-    **dict.fromkeys(("ruby", "rp"), _set_parentheses),
+    **dict.fromkeys(
+        ("ruby", "rp"), lambda page, tag, _: setattr(page, "has_parentheses", tag == "rp")
+    ),
     **dict.fromkeys(("html", "body"), _start_root),
     "blockquote": lambda page, *_: page.enter(quotes=page.quotes + 1),
-    "footnote": _start_footnote,
+    "footnote": lambda page, tag, attributes: _with_notes(_read_item if tag == "li" else None)(
+        page, tag, attributes
+    ),
     "pagebreak": _read_page_break,
     "dialog": lambda page, _, attributes: (_start_block if "open" in attributes else _skip)(page),
     "li": _read_item,

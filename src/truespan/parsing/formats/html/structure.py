@@ -6,8 +6,7 @@ or aside of the page that consists of links.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,36 +22,19 @@ _MAX_INDENT = 20
 _MAX_NUMBER = 10**9
 
 
-Item = Callable[[], str]
-"""Returns the marker of a list item, which is known only after the whole list was read."""
-
-
 class PageList(Struct, eq=False):
-    """An open list. The first number of a descending list is known only at its end."""
+    """An open list, with the number of its last item, and the difference between two numbers."""
 
     ordered: bool = False
     style: str = "1"
-    start: int | None = None
-    descending: bool = False
-    _count: int = 0
-    _numbered: tuple[int, int] | None = None
-    """Index and number of the last item with an explicit number."""
+    number: int = 0
+    step: int = 1
 
-    def next_item(self, value: int | None) -> Item:
-        """Add an item; `value` is its explicit number, if any."""
-        if value is not None:
-            self._numbered = self._count, value
-        self._count += 1
-        return partial(self._format_marker, self._count - 1, self._numbered)
-
-    def _format_marker(self, index: int, numbered: tuple[int, int] | None) -> str:
+    def next_marker(self, value: int | None) -> str:
+        """Return the marker of the next item; `value` is its explicit number, if any."""
         if not self.ordered:
             return "- "
-        first = self.start
-        if first is None:
-            first = self._count if self.descending else 1
-        origin, number = numbered or (0, first)
-        number += origin - index if self.descending else index - origin
+        self.number = number = self.number + self.step if value is None else value
         if self.style in ("a", "A") and number > 0:
             text = ""
             while number:
@@ -136,9 +118,9 @@ _MAY_LEAD_ON = frozenset(
 class Piece(Struct, eq=False):
     """A block without a chapter.
 
-    `level` is the level of a heading, else 0. `depth` is the number of open lists, and `item` the
-    list item that the piece begins, if any; its marker is not part of `text`. `linked` is the text
-    of links to later text.
+    `level` is the level of a heading, else 0. `depth` is the number of open lists. `marker` is that
+    of the list item that the piece begins, if any, and not part of `text`. `linked` is the text of
+    links to later text.
     """
 
     kind: BlockKind
@@ -147,7 +129,7 @@ class Piece(Struct, eq=False):
     marks: tuple[PlacedMark, ...] = ()
     level: int = 0
     depth: int = 0
-    item: Item | None = None
+    marker: str | None = None
     linked: str = ""
     header_rows: int = 0
 
@@ -167,7 +149,7 @@ class Piece(Struct, eq=False):
         if not self.depth or not self.text:
             return Flow(self.text, self.marks)
         margin = "  " * (min(self.depth, _MAX_INDENT) - 1)
-        first, rest = margin + (self.item() if self.item else "  "), f"{margin}  "
+        first, rest = margin + ("  " if self.marker is None else self.marker), f"{margin}  "
         marks: list[PlacedMark] = []
         lines = start = 0
         for offset, mark in self.marks:
