@@ -56,12 +56,7 @@ class TruespanError(Exception):
 
     @classmethod
     def of(
-        cls,
-        code: str,
-        message: str | None = None,
-        *,
-        advice: str | None = None,
-        **values: object,
+        cls, code: str, message: str | None = None, *, advice: str | None = None, **values: object
     ) -> Self:
         """Return an error by its message, without the arguments that its class takes."""
         error = cls.__new__(cls)

@@ -153,8 +153,7 @@ def _read_file(
     for name, path, value in tables.read_sections(values, lines):
         if name in given:
             raise InvalidConfiguration(
-                f"{file} sets {name} twice: directly and in a table.",
-                advice="Remove one of them.",
+                f"{file} sets {name} twice: directly and in a table.", advice="Remove one of them."
             )
         line = lines.get(path)
         given[name] = [(value, file if line is None else f"{file}, line {line}")]

@@ -60,7 +60,7 @@ _ALSO_LAST = {
     "ru": re.compile(
         r"(?:\bт\. ?[дп]|\bи (?:др|пр)|(?P<year>\d{3,4}|[IVX]) (?:гг?|вв?))\.\s+"
         r"(?=[«„\"(]?[А-ЯЁA-Z])"
-    ),
+    )
 }
 """Abbreviations, by language, that end a sentence before a capital letter."""
 _MIN_WORDS_BEFORE_YEAR = 5

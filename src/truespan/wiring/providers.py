@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct, field
 
 from truespan.errors import InvalidConfiguration
-from truespan.protocols import (
-    ChatModel,
-    ChatModels,
-    Clock,
-    Cooldowns,
-    Embedder,
-    Reranker,
-)
+from truespan.protocols import ChatModel, ChatModels, Clock, Cooldowns, Embedder, Reranker
 from truespan.providers import EMBEDDERS, RERANKERS
 from truespan.providers.context import ModelContext
 from truespan.settings.catalogue import ChatSettings, FallbackChatSettings, Settings

@@ -95,10 +95,7 @@ def parse_query(query: str, stemmers: Iterable[str], language: str | None = None
         if known := found.get(forms):
             # A term that two words share is left out only if both are stop words.
             found[forms] = replace(
-                known,
-                count=known.count + 1,
-                stops=known.stops & stops,
-                exact=known.exact or exact,
+                known, count=known.count + 1, stops=known.stops & stops, exact=known.exact or exact
             )
         else:
             by_name = dict(zip(names, forms, strict=True))
