@@ -37,11 +37,7 @@ class CancelToken:
                 callback()
 
     def add_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` from some thread on cancellation; it must not block.
-
-        Raises:
-            Interrupted: the request is already cancelled.
-        """
+        """Call `callback` from some thread on cancellation; it must not block."""
         with self._lock:
             if not self._cancelled:
                 self._callbacks.append(callback)

@@ -122,10 +122,6 @@ def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
     """Copy a file unless the target has the same content; return whether it was copied.
 
     The copy is read back before it is renamed.
-
-    Raises:
-        CopyDiffers: the target exists with other content.
-        StorageFull: the disk is full.
     """
     if not source.is_file() or source.is_symlink():
         return False

@@ -226,9 +226,6 @@ def find_library(variables: Mapping[str, str] = os.environ) -> Path:
     It is the one that TRUESPAN_LIBRARY names; else the current folder, if it is a library; else the
     default folder, if it is one; else the only library inside the current folder. If there is none,
     it is the default folder.
-
-    Raises:
-        InvalidArgument: the current folder contains several.
     """
     default, here = default_library(variables), Path()
     if variables.get("TRUESPAN_LIBRARY"):

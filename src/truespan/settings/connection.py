@@ -19,12 +19,7 @@ _HEAD = "# The connected chat model; 'truespan models connect' writes this file.
 def write_connection(
     folder: Path, values: Mapping[str, str | bool], key: Secret | None
 ) -> Settings:
-    """Write the settings of a chat model and its key; return the new settings of the library.
-
-    Raises:
-        InvalidConfiguration: The settings file or variables set the chat model, or the files cannot
-            be written.
-    """
+    """Write the settings of a chat model and its key; return the new settings of the library."""
     for entry in explain_settings(folder)[1]:
         if entry.name in values and entry.place and not entry.place.startswith(CHAT_FILE):
             raise InvalidConfiguration(

@@ -399,9 +399,6 @@ class AnswerRules(Struct, frozen=True):
         """Return the decision settings for an embedding profile and its calibration, if any.
 
         Where the world weighs evidence, a calibration gives its rules instead of thresholds.
-
-        Raises:
-            InvalidConfiguration: the distance of the profile is not the configured one.
         """
         if self.distance not in (None, profile.distance):
             raise InvalidConfiguration(

@@ -74,9 +74,6 @@ def choose_default_audience(
 
     `known` is the present audience. Arguments that are None change nothing. If only `required` is
     given and false, the audience is everyone.
-
-    Raises:
-        InvalidArgument: as `check_labels`, or documents must declare an audience and there is one.
     """
     if audience is not None:
         if required:

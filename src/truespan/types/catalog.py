@@ -281,9 +281,6 @@ def find_by_title(
     `label` returns number, path and title of a document, as far as the caller may know them. Case
     does not matter, nor whether words are joined by spaces, hyphens or underscores. The first of
     these that matches wins: title, file name, beginning of either, all words in either.
-
-    Raises:
-        DocumentAmbiguous: Several documents match.
     """
     wanted = _name_key(reference)
     named: list[tuple[T, str, str]] = []

@@ -96,11 +96,7 @@ class RestoreReport(Struct, frozen=True):
 
 
 def manifest_from_json(text: bytes, *, schemas: range) -> Manifest:
-    """Return the manifest of a backup; `schemas` are the versions that can be restored.
-
-    Raises:
-        BackupInvalid: it is not a manifest, or the backup is of another version.
-    """
+    """Return the manifest of a backup; `schemas` are the versions that can be restored."""
     try:
         fields = parse_json_object(text)
         newer = fields["format"] > FORMAT or fields["schema"] >= schemas.stop

@@ -67,9 +67,6 @@ def check_metadata(value: Any) -> str:
     """Return metadata as JSON with sorted keys, so that equal metadata are equal texts.
 
     Dates of Python and TOML become text in ISO 8601.
-
-    Raises:
-        FieldError: a value is not a JSON value, or the metadata are too long.
     """
     if not isinstance(value, Mapping):
         raise FieldError("must be an object")
@@ -212,9 +209,6 @@ class Condition(Struct, frozen=True, dict=True):
         """Return a condition from JSON: a value, or an object of operators.
 
         The operators are `any_of`, `gt`, `gte`, `lt`, `lte` and `exists`.
-
-        Raises:
-            FieldError: the condition is invalid.
         """
         name = check_key(key)
         place = f"under {_quote(name)}"
@@ -316,11 +310,7 @@ def _check_scalar(value: Any, place: str) -> Scalar:
 
 
 def read_conditions(wanted: Any) -> tuple[Condition, ...]:
-    """Return the conditions of an object such as `{"team": "a", "year": {"gte": 2020}}`, by key.
-
-    Raises:
-        FieldError: a condition is invalid.
-    """
+    """Return the conditions of an object such as `{"team": "a", "year": {"gte": 2020}}`, by key."""
     if not isinstance(wanted, Mapping):
         raise FieldError("must be an object")
     if len(wanted) > MAX_CONDITIONS:
@@ -361,11 +351,7 @@ def parse_value(text: str) -> Scalar:
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, Any]:
-    """Return metadata from texts such as `team=a`; a repeated key gets a list of values.
-
-    Raises:
-        FieldError: a text is not an assignment.
-    """
+    """Return metadata from texts such as `team=a`; a repeated key gets a list of values."""
     found: dict[str, list[Scalar]] = {}
     for text in texts:
         match = _ASSIGNMENT.fullmatch(text)
@@ -384,9 +370,6 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
 
     `team` requires a value and `!team` requires none. Several `=` for one key match any of the
     values.
-
-    Raises:
-        FieldError: a text is not a comparison, or repeats an operator of its key.
     """
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
@@ -413,11 +396,7 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def spell_comparisons(conditions: Iterable[Condition]) -> list[str]:
-    """Return conditions as texts for `parse_comparisons`.
-
-    Raises:
-        FieldError: a key contains an operator, or a condition matches nothing.
-    """
+    """Return conditions as texts for `parse_comparisons`."""
     signs = {operator: symbol for symbol, operator in _SYMBOLS.items()}
     texts: list[str] = []
     for condition in conditions:

@@ -135,11 +135,7 @@ class Authority(Struct, frozen=True):
         return Authority(_both(self.worlds, other.worlds), verbs, readers, token, audience)
 
     def for_audience(self, labels: Iterable[str]) -> Authority:
-        """Return this authority, limited to reading the documents for some of its labels.
-
-        Raises:
-            InvalidArgument: a label is blank, too long or has a control character.
-        """
+        """Return this authority, limited to reading the documents for some of its labels."""
         audience = narrowed(self.audience, check_labels(labels))
         return replace(self, verbs=self.verbs & AUDIENCE_VERBS, audience=audience)
 

@@ -183,11 +183,7 @@ class DocumentOptions(Struct, frozen=True):
         return replace(earlier, **own)
 
     def over(self, sidecar: DocumentOptions) -> DocumentOptions:
-        """Return the options, completed by those of a sidecar; metadata are merged by key.
-
-        Raises:
-            FieldError: the merged metadata are too long.
-        """
+        """Return the options, completed by those of a sidecar; metadata are merged by key."""
         joined = {**read_metadata(sidecar.metadata), **read_metadata(self.metadata)}
         declared = self.or_else(sidecar)
         return replace(declared, metadata=check_metadata(joined)) if joined else declared

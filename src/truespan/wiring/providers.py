@@ -38,11 +38,7 @@ def configured_model(settings: Settings) -> str:
 
 
 def make_embedder(context: ModelContext) -> Embedder:
-    """Return the configured embedder; the client is imported now.
-
-    Raises:
-        InvalidConfiguration: no installed extension brings the provider.
-    """
+    """Return the configured embedder; the client is imported now."""
     provider = context.settings.embedding.provider
     row = EMBEDDERS.get(provider)
     # Only an extension runs the bundled model on other devices.
@@ -82,11 +78,7 @@ class DeferredChat(Struct):
 
 
 def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | None]:
-    """Return the configured chat models: the primary one and its fallback.
-
-    Raises:
-        InvalidConfiguration: a provider without a model, or a model without a provider.
-    """
+    """Return the configured chat models: the primary one and its fallback."""
     chat, fallback = settings.chat, settings.chat.fallback
     addresses = {
         "openai": chat.openai.base_url,
@@ -176,11 +168,7 @@ def rerank_options(context: ModelContext, given: Reranker | None = None) -> Rera
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
-    """Return the rules of answers; `known` is the distance of every profile, if known.
-
-    Raises:
-        InvalidConfiguration: settings contradict each other.
-    """
+    """Return the rules of answers; `known` is the distance of every profile, if known."""
     wanted = settings.answer.retrieval_distance
     distance = Distance(wanted) if wanted else None
     calibrated = _calibrated(settings)

@@ -43,12 +43,7 @@ def assets_folder(folder: Path, settings: Settings) -> Path:
 
 
 def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
-    """Return the store: a file, or a database on a server that is checked to separate worlds.
-
-    Raises:
-        InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
-        InvalidConfiguration, SchemaUnknown: the database cannot be used.
-    """
+    """Return the store: a file, or a database on a server that is checked to separate worlds."""
     if is_on_server(settings):
         return Store(component("database", "cluster", folder, settings), clock)
     return Store(SqliteDatabase(folder / STORE_FILE, reserve=DISK_RESERVE), clock)

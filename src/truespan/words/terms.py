@@ -46,44 +46,14 @@ _IRREGULAR = b"\0"
 
 _FOLDED_WORD = re.compile(rb"[^ ]+")
 
-_STEMMERS = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "cs": "czech",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "eo": "esperanto",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fa": "persian",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "nb": "norwegian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "nn": "norwegian",
-    "no": "norwegian",
-    "pl": "polish",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "st": "sesotho",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
+_STEMMER_PAIRS = """
+    ar:arabic ca:catalan cs:czech da:danish de:german el:greek en:english eo:esperanto
+    es:spanish et:estonian eu:basque fa:persian fi:finnish fr:french ga:irish hi:hindi
+    hu:hungarian hy:armenian id:indonesian it:italian lt:lithuanian nb:norwegian ne:nepali
+    nl:dutch nn:norwegian no:norwegian pl:polish pt:portuguese ro:romanian ru:russian
+    sr:serbian st:sesotho sv:swedish ta:tamil tr:turkish yi:yiddish
+"""
+_STEMMERS = {code: name for code, _, name in (p.partition(":") for p in _STEMMER_PAIRS.split())}
 """Snowball's algorithm for each language that has one."""
 
 _UNSTEMMED = {"ja": "japanese", "ko": "korean", "th": "thai", "zh": "chinese"}
