@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import click
 
@@ -18,6 +18,7 @@ from truespan.errors import InvalidArgument, TruespanError
 from truespan.types.arguments import (
     DEFAULT_LANGUAGE,
     DEFAULT_VERSION,
+    FILTERS,
     QUERY_ARGUMENTS,
     WORLD_ARGUMENTS,
 )
@@ -214,9 +215,11 @@ def require_one_format(*, markdown: bool, as_json: bool) -> None:
 
 
 _ANY = "'any' for all. Default: all, or {!r} by the contract."
-_TEXTS = ("granularity", "source", "section")
+_WITH_OPTION = ("language", "version", "documents", "tags", "kinds", "chapter", "metadata")
+_FURTHER_FILTERS = tuple(name for name in FILTERS if name not in _WITH_OPTION)
+_TEXTS = ("granularity", *_FURTHER_FILTERS)
 _PASSAGES = ("rerank", "neighbours", "granularity", "max_tokens", "include_boilerplate")
-_FURTHER = (*_PASSAGES, "source", "section")
+_FURTHER = (*_PASSAGES, *_FURTHER_FILTERS)
 Further = Annotated[
     list[str] | None,
     Option("--option", "-o", metavar="NAME=VALUE", help=f"Set {', '.join(_FURTHER)}."),
@@ -246,20 +249,21 @@ class QueryOptions:
     def filters(self) -> "FilterArguments":
         """Return the filters as arguments of the library."""
         further = named_options(self.further, _FURTHER, _TEXTS)
-        filters: FilterArguments = {
+        filters: dict[str, Any] = {
             "documents": self.documents,
             "tags": self.tags or (),
             "kinds": self.kinds or (),
-            "source": further.get("source"),
             "metadata": metadata_filter(self.where),
             "chapter": self.chapter,
-            "section": further.get("section"),
         }
+        for name in further.keys() & set(_FURTHER_FILTERS):
+            value = further[name]
+            filters[name] = value.split(",") if FILTERS[name].form.is_list else value
         if self.language is not None:
             filters["language"] = None if self.language == "any" else self.language
         if self.version is not None:
             filters["version"] = None if self.version == "any" else self.version
-        return filters
+        return cast("FilterArguments", filters)
 
     def passages(self) -> dict[str, Any]:
         """Return the options of passages as arguments of the library."""

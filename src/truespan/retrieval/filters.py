@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from truespan.types.bundle import Notice
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
-from truespan.types.request import Filters, matches_language
+from truespan.types.request import Filters
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.text import fold_name, fold_names, list_some
 
@@ -53,7 +53,7 @@ def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[
     A document with damaged labels matches, so that its chunks are found to be damaged. A document
     with damaged metadata matches no condition, and `unreadable_metadata` names it.
     """
-    found = [catalog.labelled(lambda entry: _labels_match(entry, filters))]
+    found = [catalog.labelled(filters.match_labels)]
     if filters.documents is not None:
         found.append(catalog.named(filters.documents))
     if filters.source is not None:
@@ -65,16 +65,6 @@ def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[
     if numbers is None or (numbers and len(numbers) == len(catalog)):
         return None
     return catalog.limit(numbers)
-
-
-def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
-    """Return whether a document has all tags, the version, the language and one of the kinds."""
-    return (
-        set(filters.tags) <= set(entry.tags)
-        and (not filters.kinds or entry.kind in filters.kinds)
-        and filters.version in (None, entry.version)
-        and matches_language(entry.language, filters.language)
-    )
 
 
 def hidden_documents(scope: Scope, relaxed: Scope, catalog: DocumentCatalog) -> frozenset[int]:
@@ -175,7 +165,7 @@ def name_defaults(
     entries, reasons = list(entries), []
     for member in sorted(by_default):
         own = Filters(**{member: getattr(filters, member)})
-        values = [getattr(entry, member) for entry in entries if not _labels_match(entry, own)]
+        values = [getattr(entry, member) for entry in entries if not own.match_labels(entry)]
         counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
         if counts:
             listed = [f"{value} ({count})" for value, count in counts[:MAX_VALUES]]

@@ -6,6 +6,7 @@ package: `truespan --help` needs the descriptions, but no records.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 DEFAULT_TOP_K = 10
@@ -21,7 +22,6 @@ MAX_SELECTION_LENGTH = 5000
 MAX_CONTEXT_TOKENS = 4000
 MAX_REQUESTED_TOKENS = 32_000
 """Maximum token budget of a request, unless the operator sets another."""
-"""Maximum number of keys of texts that a client already has."""
 MAX_NEIGHBOURS = 10
 MAX_FRESHNESS_SECONDS = 600
 DEFAULT_LANGUAGE = "en"
@@ -41,6 +41,53 @@ def _name(description: str) -> Argument:
     return Argument(description, minimum=1, maximum=MAX_NAME_LENGTH)
 
 
+class Form(Enum):
+    """Form of the value of a filter."""
+
+    TEXT = "text"
+    TEXTS = "texts"
+    KINDS = "kinds"
+    """Kinds of documents."""
+    REFERENCES = "references"
+    """Names of documents; an empty list matches nothing."""
+    CONDITIONS = "conditions"
+    """Conditions on metadata, by key."""
+
+    @property
+    def is_list(self) -> bool:
+        return self in (Form.TEXTS, Form.KINDS, Form.REFERENCES)
+
+
+class Filter(NamedTuple):
+    """A filter: its argument, the form of its value, and whether it chooses whole documents."""
+
+    argument: Argument
+    form: Form = Form.TEXT
+    by_document: bool = True
+
+
+FILTERS: Mapping[str, Filter] = {
+    "chapter": Filter(_name("Only text of this chapter, by its full name."), by_document=False),
+    "section": Filter(_name("Only text of this section, by its full name."), by_document=False),
+    "language": Filter(_name("Only documents in this language; 'en' includes 'en-GB'.")),
+    "version": Filter(_name("Only documents with this version.")),
+    "documents": Filter(
+        Argument("Only these documents, by number, id, URL or path."), Form.REFERENCES
+    ),
+    "tags": Filter(Argument("Only documents with all of these tags.", ()), Form.TEXTS),
+    "kinds": Filter(Argument("Only documents of these kinds: 'document', 'book'.", ()), Form.KINDS),
+    "source": Filter(
+        _name(
+            "Only documents whose path or URL matches this pattern with '*' and '?', such as "
+            "'handbook/*'."
+        )
+    ),
+    "metadata": Filter(
+        Argument("Only documents that meet these conditions, by key of their metadata."),
+        Form.CONDITIONS,
+    ),
+}
+"""All filters, in the order of the members of `Filters`. Every interface takes them from here."""
 QUERY_ARGUMENTS: Mapping[str, Argument] = {
     "query": Argument("The text to search for.", minimum=1, maximum=MAX_QUERY_LENGTH),
     "selected_text": Argument(
@@ -93,18 +140,7 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         "Whether licences, lists of chapters and page numbers rank like other text, not after it; "
         "default: as the world does."
     ),
-    "chapter": _name("Only text of this chapter, by its full name."),
-    "section": _name("Only text of this section, by its full name."),
-    "language": _name("Only documents in this language; 'en' includes 'en-GB'."),
-    "version": _name("Only documents with this version."),
-    "documents": Argument("Only these documents, by number, id, URL or path."),
-    "tags": Argument("Only documents with all of these tags.", ()),
-    "kinds": Argument("Only documents of these kinds: 'document', 'book'.", ()),
-    "source": _name(
-        "Only documents whose path or URL matches this pattern with '*' and '?', such as "
-        "'handbook/*'."
-    ),
-    "metadata": Argument("Only documents that meet these conditions, by key of their metadata."),
+    **{name: row.argument for name, row in FILTERS.items()},
 }
 POSITION_ARGUMENTS: Mapping[str, Argument] = {
     "sentence": Argument("Number of the last sentence read, from 0; -1 for nothing.", minimum=-1),

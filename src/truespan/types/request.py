@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self, TypedDict, cast
+from typing import Any, Protocol, Self, TypedDict, cast
 from unicodedata import category
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from truespan.types.arguments import (
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
+    FILTERS,
     MAX_CONTEXT_TOKENS,
     MAX_NAME_LENGTH,
     MAX_NEIGHBOURS,
@@ -24,6 +25,7 @@ from truespan.types.arguments import (
     MAX_TOP_K,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
+    Form,
 )
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
@@ -304,8 +306,25 @@ class FilterArguments(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
-FILTER_NAMES = tuple(FilterArguments.__annotations__)
-_LISTS = ("documents", "tags", "kinds")
+FILTER_NAMES = tuple(FILTERS)
+
+
+def _is_texts(value: object) -> bool:
+    is_tuple = isinstance(value, tuple)
+    return value is None or (is_tuple and all(isinstance(part, str) for part in value))
+
+
+class Labels(Protocol):
+    """The labels of a document that filters match."""
+
+    @property
+    def tags(self) -> Collection[str]: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def language(self) -> str: ...
 
 
 def _check_conditions(wanted: object) -> tuple[Condition, ...]:
@@ -335,33 +354,39 @@ class Filters(Struct, frozen=True):
     metadata: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in FILTER_NAMES:
+        for name, row in FILTERS.items():
             value = getattr(self, name)
-            if name == "metadata":
-                continue
-            if name not in _LISTS:
+            if row.form is Form.TEXT:
                 _check_length(name, value, MAX_NAME_LENGTH)
-            elif value is not None and not (
-                isinstance(value, tuple) and all(isinstance(part, str) for part in value)
-            ):
+            elif row.form.is_list and not _is_texts(value):
                 raise InvalidArgument(f"{name} must be a list of strings.")
         if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
             known = " or ".join(repr(kind.value) for kind in DocumentKind)
             raise InvalidArgument(f"Unknown kind {min(unknown)[:40]!r}. Use {known}.")
+
+    def match_labels(self, labels: Labels) -> bool:
+        """Return whether a document has all tags, the version, the language and a kind."""
+        return (
+            set(self.tags) <= set(labels.tags)
+            and (not self.kinds or labels.kind in self.kinds)
+            and self.version in (None, labels.version)
+            and matches_language(labels.language, self.language)
+        )
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
         """Return the filters, overridden by checked keyword arguments."""
         given: dict[str, Any] = {}
         values: dict[str, Any] = {**arguments}
         for name, value in values.items():
-            if name not in FILTER_NAMES:
+            if name not in FILTERS:
                 raise unknown_argument(name)
-            if name == "metadata":
+            form = FILTERS[name].form
+            if form is Form.CONDITIONS:
                 given[name] = _check_conditions(value)
-            elif value is None and name in ("tags", "kinds"):
+            elif value is None and form in (Form.TEXTS, Form.KINDS):
                 given[name] = ()
             # A string is iterable too, but never a list of filters.
-            elif name in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
+            elif form.is_list and isinstance(value, Iterable) and not isinstance(value, str):
                 given[name] = tuple(value)
             else:
                 given[name] = value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -18,12 +18,15 @@ from truespan.types.arguments import (
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
+    FILTERS,
     MAX_QUERY_LENGTH,
     MAX_REQUESTED_TOKENS,
     QUERY_ARGUMENTS,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
     Argument,
+    Filter,
+    Form,
 )
 from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
 from truespan.types.source import DocumentKind
@@ -167,16 +170,34 @@ MetadataFilter = Annotated[
 ]
 
 
-class PlaceFields(PassageFields, frozen=True, kw_only=True):
-    """Filters as HTTP and MCP take them. All of them must match; null means any."""
+def _filter_field(name: str, row: Filter) -> tuple[str, Any, Any]:
+    """Return the name, the type and the default of the field of a filter."""
+    described = describe(row.argument)
+    types: dict[Form, Any] = {
+        Form.TEXT: Annotated[str, describe_text(row.argument)],
+        Form.TEXTS: Annotated[list[str], described],
+        Form.KINDS: Annotated[list[DocumentKind], described],
+        Form.REFERENCES: Annotated[list[str], described],
+        Form.CONDITIONS: MetadataFilter,
+    }
+    kind = types[row.form]
+    return (name, kind, []) if row.argument.default == () else (name, kind | None, None)
 
-    chapter: Annotated[str, describe_text(QUERY_ARGUMENTS["chapter"])] | None = None
-    section: Annotated[str, describe_text(QUERY_ARGUMENTS["section"])] | None = None
-    documents: Annotated[list[str], describe(QUERY_ARGUMENTS["documents"])] | None = None
-    tags: Annotated[list[str], describe(QUERY_ARGUMENTS["tags"])] = []
-    kinds: Annotated[list[DocumentKind], describe(QUERY_ARGUMENTS["kinds"])] = []
-    source: Annotated[str, describe_text(QUERY_ARGUMENTS["source"])] | None = None
-    metadata: MetadataFilter | None = None
+
+if TYPE_CHECKING:
+
+    class PlaceFields(PassageFields, frozen=True, kw_only=True): ...
+
+else:
+    PlaceFields = msgspec.defstruct(
+        "PlaceFields",
+        [_filter_field(*row) for row in FILTERS.items() if row[0] not in ("language", "version")],
+        bases=(PassageFields,),
+        module=__name__,
+        namespace={"__doc__": "Filters of HTTP and MCP without those that may have defaults."},
+        frozen=True,
+        kw_only=True,
+    )
 
 
 class FilterFields(PlaceFields, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import InvalidArgument, LinesInvalid
+from truespan.types.arguments import FILTERS, Form
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, parse_comparisons, read_conditions, spell_comparisons
@@ -328,16 +329,17 @@ def _check_where(value: Any) -> tuple[Condition, ...]:
     return read_conditions(parse_comparisons(texts))
 
 
-_FILTER_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "language": partial(_check_text, MAX_NAME_LENGTH),
-    "version": partial(_check_text, MAX_NAME_LENGTH),
-    "tags": partial(_check_list, partial(_check_text, MAX_NAME_LENGTH)),
-    "documents": partial(_check_list, _check_document),
-    "chapter": partial(_check_text, MAX_NAME_LENGTH),
-    "section": partial(_check_text, MAX_NAME_LENGTH),
-    "kinds": partial(_check_list, _check_kind),
-    "source": partial(_check_text, MAX_NAME_LENGTH),
-    "where": _check_where,
+_check_name = partial(_check_text, MAX_NAME_LENGTH)
+_CHECK_OF_FORM: dict[Form, Callable[[Any], Any]] = {
+    Form.TEXT: _check_name,
+    Form.TEXTS: partial(_check_list, _check_name),
+    Form.KINDS: partial(_check_list, _check_kind),
+    Form.REFERENCES: partial(_check_list, _check_document),
+    Form.CONDITIONS: _check_where,
+}
+_FILTER_CHECKS = {
+    "where" if row.form is Form.CONDITIONS else name: _CHECK_OF_FORM[row.form]
+    for name, row in FILTERS.items()
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": _check_id,

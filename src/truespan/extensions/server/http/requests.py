@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, defstruct, field
 from msgspec.structs import asdict
 
 from truespan.core.fields import MAX_LABEL_LENGTH
@@ -12,10 +12,12 @@ from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
     DOCUMENT_ARGUMENTS,
+    FILTERS,
     POSITION_ARGUMENTS,
     QUERY_ARGUMENTS,
     RETRIEVAL_TOP_K,
     WORLD_ARGUMENTS,
+    Form,
 )
 from truespan.types.audience import LABEL_PATTERN
 from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
@@ -288,22 +290,24 @@ class PictureQuery(DrawnPageQuery, frozen=True, kw_only=True):
 _LIST_AS_JSON = "A JSON array of strings."
 
 
-class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
-    """Filters that choose documents, in a query string."""
+_FILTERS_AS_JSON = {
+    name: "A JSON array of strings." if row.form.is_list else "A JSON object, as in a search."
+    for name, row in FILTERS.items()
+    if row.form is not Form.TEXT
+}
 
-    language: Label | None = None
-    version: Label | None = None
-    source: Label | None = None
-    documents: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    tags: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    kinds: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
 
+def _filter_type(name: str) -> Any:
+    as_json = _FILTERS_AS_JSON.get(name)
+    return Annotated[str, Meta(description=as_json)] if as_json else Label
+
+
+class _FilterQuery(Arguments, frozen=True, kw_only=True):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the request with JSON parsed; raises InvalidArgument."""
         left_out = (None, UNSET)
         values = {name: value for name, value in asdict(self).items() if value not in left_out}
-        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:
+        for name in values.keys() & {"keys", *_FILTERS_AS_JSON}:
             try:
                 values[name] = parse_json(values[name])
             except JsonError as error:
@@ -312,6 +316,26 @@ class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
                 kind = "object" if name == "metadata" else "array"
                 raise InvalidArgument(f"The argument {name!r} is wrong: it is not a JSON {kind}.")
         return values
+
+
+if TYPE_CHECKING:
+
+    class DocumentFilterQuery(_FilterQuery, frozen=True, kw_only=True): ...
+
+else:
+    DocumentFilterQuery = defstruct(
+        "DocumentFilterQuery",
+        [
+            (name, _filter_type(name) | None, None)
+            for name, row in FILTERS.items()
+            if row.by_document
+        ],
+        bases=(_FilterQuery,),
+        module=__name__,
+        namespace={"__doc__": "Filters that choose documents, in a query string."},
+        frozen=True,
+        kw_only=True,
+    )
 
 
 class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
