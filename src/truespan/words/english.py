@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
 from truespan.words.terms import stem_function
 
@@ -48,7 +48,7 @@ def _irregular_words() -> Iterator[list[str]]:
     Forms whose stem mostly means something else are left out: "bit", "borne", "ground", "wound",
     "lay" as the past of "lie", and the plural "theses".
     """
-    text = Path(__file__).with_name("english_forms.txt").read_text("utf-8")
+    text = files("truespan.words").joinpath("english_forms.txt").read_text("utf-8")
     yield from (line.split() for line in text.splitlines() if line and not line.startswith("#"))
 
 
@@ -56,4 +56,6 @@ def _irregular_words() -> Iterator[list[str]]:
 @cache
 def common_words() -> frozenset[str]:
     """Return frequent English words in lower case, with their inflections."""
-    return frozenset(Path(__file__).with_name("english_words.txt").read_text("utf-8").split())
+    return frozenset(
+        files("truespan.words").joinpath("english_words.txt").read_text("utf-8").split()
+    )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from functools import cache
+from importlib.resources import files
 from itertools import chain
-from pathlib import Path
 
 _RUNS = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 3}
 """Number of characters that are read at a time, by the languages without spaces."""
@@ -20,7 +20,7 @@ _RUNS = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 3}
 
 def _read_lists() -> dict[str, frozenset[str]]:
     """Return the lists of `stop_words.txt`, each below the name of its stemmer in brackets."""
-    text = Path(__file__).with_name("stop_words.txt").read_text("utf-8")
+    text = files("truespan.words").joinpath("stop_words.txt").read_text("utf-8")
     found: dict[str, frozenset[str]] = {}
     for part in text.casefold().removeprefix("[").split("\n["):
         name, _, listed = part.partition("]")
