@@ -1,7 +1,5 @@
 """Minimal revisions for tests of the store."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contract of every store, part 4: texts and chunks that do not match their checksums."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -175,9 +173,7 @@ class IntegrityContract:
         assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].is_intact()
 
     @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
-    def test_a_forged_row_is_set_aside_where_the_text_is_lost(
-        self, lib: LibraryFixture, lost: str
-    ) -> None:
+    def test_a_forged_row_is_set_aside_where_the_text_is_lost(self, lib: LibraryFixture, lost: str):
         scope, forged = built(lib), hash_text("A forgery.")
         ref = shown(lib, scope, "The first text.")
         [chunk_id] = lib.store.documents.chunk_ids(scope, ref)

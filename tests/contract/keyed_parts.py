@@ -1,7 +1,5 @@
 """What the tests of providers with keys share."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from typing import Any

@@ -1,22 +1,16 @@
 """What the tests of the Ollama embedder share: embedders on a loopback server, and its faults."""
 
-from __future__ import annotations
-
-import traceback
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.failures import raises_code
 from tests.support.providers import Asked, Ollama, Reaction
 from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import ManualClock, WordCounter
-from truespan.errors import TruespanError
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.settings.catalogue import Settings
 
 CONFIGURED = Settings().ollama.model
 INSTRUCTION = "Represent this sentence for searching relevant passages: "
-SECRET = "butlersecret"
 
 
 def embedder_of(server: Ollama, model: str = CONFIGURED, **changes: Any) -> OllamaEmbedder:
@@ -40,12 +34,3 @@ def learnt(server: Ollama, **changes: Any) -> OllamaEmbedder:
 def on_embed(react: Callable[[Asked], Reaction | None]) -> Callable[[Asked], Reaction | None]:
     """Break /api/embed and nothing else."""
     return lambda asked: react(asked) if asked.path == "/api/embed" else None
-
-
-def failure_of(call: Callable[[], Any], kind: str | type[TruespanError]) -> TruespanError:
-    """Return the error of a call; nothing of what was embedded is in it."""
-    with raises_code(kind) as caught:
-        call()
-    assert SECRET not in "".join(traceback.format_exception(caught.value)).lower()
-    assert SECRET not in repr(caught.value.__dict__).lower()
-    return caught.value

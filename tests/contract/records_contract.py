@@ -1,7 +1,5 @@
 """The contract of every store, part 2: records besides documents."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path
@@ -52,9 +50,7 @@ class RecordsContract:
     def lib(self, tmp_path: Path) -> LibraryFixture:
         return make_library(tmp_path, store=self.kind)
 
-    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(self, lib: LibraryFixture):
         scope, other = built(lib), built(lib, "other")
         once = lib.store.jobs.queue_once
         first = once(scope, "repair", "{}", "p")
@@ -117,9 +113,7 @@ class RecordsContract:
         with raises_code("job_not_found"):
             lib.store.jobs.start(built(lib, "other"), job, "p")
 
-    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(self, lib: LibraryFixture):
         scope = built(lib)
         job = lib.store.jobs.queue(scope, "ingest", "{}", "keeper").id
 
@@ -182,9 +176,7 @@ class RecordsContract:
 
         assert sorted(began) == [False] * 5 + [True]
 
-    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(self, lib: LibraryFixture):
         scope = built(lib)
         verbs = frozenset({Verb.READ, Verb.WRITE})
         world, labels = frozenset({scope.world}), frozenset({"group:legal", "user:ana"})
@@ -268,9 +260,7 @@ class RecordsContract:
         )
         assert cached(scope, 1001.0) == ("key", vector_of("b"), None, 1001.0, None)
 
-    def test_unconfirmed_queries_are_confirmed_or_discarded_by_model(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_unconfirmed_queries_are_confirmed_or_discarded_by_model(self, lib: LibraryFixture):
         scope, other = built(lib), built(lib, "other")
         models = {"first": "model", "second": "model", "third": "other model", "fourth": None}
         for place in (scope, other):
@@ -505,9 +495,7 @@ class RecordsContract:
 
         assert [lib.store.scrub.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
-    def test_points_of_another_process_in_a_new_index_stay_embedded(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_points_of_another_process_in_a_new_index_stay_embedded(self, lib: LibraryFixture):
         scopes = [built(lib, name) for name in ("one", "two")]
         for scope in scopes:
             shown(lib, scope, "The harbour light.")

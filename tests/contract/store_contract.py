@@ -3,8 +3,6 @@
 A test module for an adapter derives a class from `StoreContract` and says which `kind` it is.
 """
 
-from __future__ import annotations
-
 import threading
 from hashlib import sha256
 from pathlib import Path
@@ -202,9 +200,7 @@ class StoreContract:
         assert lib.store.revisions.missing_chunks(newer.narrow(documents=[])) == []
 
     @proves("authority.only-narrows")
-    def test_a_reader_may_not_write_or_make_worlds(
-        self, lib: LibraryFixture, tmp_path: Path
-    ) -> None:
+    def test_a_reader_may_not_write_or_make_worlds(self, lib: LibraryFixture, tmp_path: Path):
         world = lib.world(a__txt="The harbour light.")
         reader = Authority(frozenset({WorldId(world.id)}), frozenset({Verb.READ}))
         guest = make_library(tmp_path, index=lib.index, authority=reader, store=self.kind)
@@ -346,9 +342,7 @@ class StoreContract:
         lib.store.documents.keep_vectors(scope, kept, revisions=refs[1:])
         assert lib.store.chunks.vectors(scope, [*texts]) == kept
 
-    def test_a_revision_is_marked_as_far_as_its_points_are_written(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_a_revision_is_marked_as_far_as_its_points_are_written(self, lib: LibraryFixture):
         scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(4))
@@ -428,9 +422,7 @@ class StoreContract:
         with raises_code("generation_not_found"):
             lib.store.documents.stage(scope, [draft("More.")])
 
-    def test_revision_is_visible_once_complete_the_old_one_before(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_revision_is_visible_once_complete_the_old_one_before(self, lib: LibraryFixture):
         scope = built(lib)
         first = shown(lib, scope, "The first text.", tags=("red",))
         [second] = lib.store.documents.stage(scope, [draft("The second text.")])
@@ -562,9 +554,7 @@ class StoreContract:
         assert lib.store.documents.move(scope, 1, doc_id="new-2", **paths, reread=True)
         assert lib.store.documents.all(scope)[0].source_hash == ""
 
-    def test_world_is_deleted_with_its_rows_and_erasures_are_queued(
-        self, lib: LibraryFixture
-    ) -> None:
+    def test_world_is_deleted_with_its_rows_and_erasures_are_queued(self, lib: LibraryFixture):
         scope, other = built(lib, "one"), built(lib, "two")
         shown(lib, scope, "The harbour light.")
         shown(lib, other, "The garden wall.")

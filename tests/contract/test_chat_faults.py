@@ -4,8 +4,6 @@ Every fault speaks the question, the reply and the key, so that an error which r
 it saw is noticed.
 """
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -300,9 +298,7 @@ def test_each_fault_has_its_name_and_no_part_of_a_reply_is_a_reply(
     assert server.wait_for(server.path, fault.asked) == fault.asked
 
 
-def test_when_nobody_listens_it_is_tried_again_and_then_told(
-    tongue: Tongue, server: ChatServer
-) -> None:
+def test_when_nobody_listens_it_is_tried_again_and_then_told(tongue: Tongue, server: ChatServer):
     clock = PassingClock()
     model = tongue.model(server, clock=clock)
     server.stop()
@@ -336,9 +332,7 @@ def test_a_pause_is_kept_as_long_as_somebody_would_wait(
     assert error.retry_after == pytest.approx(min(float(pause), 300.0))  # type: ignore[attr-defined]
 
 
-def test_no_try_begins_after_the_time_for_the_whole_reply(
-    tongue: Tongue, server: ChatServer
-) -> None:
+def test_no_try_begins_after_the_time_for_the_whole_reply(tongue: Tongue, server: ChatServer):
     server.fault = lambda asked: server.complaint(503, "busy")
     clock = PassingClock()
     model = tongue.model(server, clock=clock, bounds=replace(BOUNDS, total_seconds=2.0))
@@ -430,9 +424,7 @@ def test_redirects_are_not_followed(tongue: Tongue, server: ChatServer) -> None:
         assert elsewhere.connections == 0
 
 
-def test_one_who_writes_more_than_was_asked_for_is_stopped(
-    tongue: Tongue, server: ChatServer
-) -> None:
+def test_one_who_writes_more_than_was_asked_for_is_stopped(tongue: Tongue, server: ChatServer):
     dialect = ChatDialect(max_tokens=10_000)
     server.reply = ["tide " * 1000] * 63
     assert list(tongue.model(server, dialect=dialect).stream(MESSAGES)) == server.reply

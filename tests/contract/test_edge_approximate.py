@@ -1,7 +1,5 @@
 """Approximate searches of the embedded index with 4-bit vectors and exact scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -192,9 +192,7 @@ def test_search_that_an_ended_process_dropped_is_repeated(tmp_path: Path):
     EdgeIndex(tmp_path, reserve=0).retire()
     wait_for_lock(tmp_path)
 
-    wait = index.start_search(scope, vector(*EAST), limit=1, floor=None)
-
-    assert wait() == expected
+    assert index.start_search(scope, vector(*EAST), limit=1, floor=None)() == expected
     index.retire()
 
 

@@ -1,7 +1,5 @@
 """Rewrites of a collection: live points stay unchanged, deleted ones are in no file."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path

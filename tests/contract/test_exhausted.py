@@ -1,7 +1,5 @@
 """Errors for a full disk and for missing file descriptors; nothing is lost."""
 
-from __future__ import annotations
-
 import errno
 import io
 import subprocess
@@ -226,9 +224,7 @@ def test_engine_failure_is_mapped_by_its_error_number() -> None:
 
 
 @pytest.mark.parametrize("exhausted", [full_disk, no_descriptors])
-def test_failed_write_names_the_exhausted_resource(
-    tmp_path: Path, exhausted: Callable[[], object]
-) -> None:
+def test_failed_write_names_the_exhausted_resource(tmp_path: Path, exhausted: Callable[[], object]):
     world = WorldId("0" * 8)
     work: dict[str, Callable[[], object]] = {
         "images": lambda: AssetFolder(tmp_path / "assets", reserve=0).stage_images(

@@ -1,7 +1,5 @@
 """The embedder for Google AI Studio: task types, exact counts, and no text that would be cut."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Iterator
@@ -55,7 +53,7 @@ def learnt(server: Google, **changes: Any) -> GoogleEmbedder:
     return embedder
 
 
-def numbers(vector: Vector) -> array[float]:
+def numbers(vector: Vector) -> "array[float]":
     return array("f", vector)
 
 
@@ -255,9 +253,7 @@ def test_request_has_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> 
         (Answer(content={"embeddings": [{"values": ["x"]}]}), ProviderBadReply),
     ],
 )
-def test_each_complaint_has_its_error_and_no_retry(
-    server: Google, answer: Answer, kind: Any
-) -> None:
+def test_each_complaint_has_its_error_and_no_retry(server: Google, answer: Answer, kind: Any):
     embedder = learnt(server)
     server.fault = lambda asked: answer
 
@@ -295,9 +291,7 @@ def test_nothing_is_learnt_from_a_model_without_a_limit(server: Google, about: A
 
 def test_invalid_key_is_recognised_and_the_next_is_used() -> None:
     with Google(keys=("good",)) as server:
-        embedder = embedder_of(server, keys=ring_of("google", KEY, "good"))
-
-        assert embedder.embed_query("q")
+        assert embedder_of(server, keys=ring_of("google", KEY, "good")).embed_query("q")
 
         assert [asked.headers["x-goog-api-key"] for asked in server.asked][:3] == [
             KEY,

@@ -71,7 +71,9 @@ def words(count: int) -> str:
     return "word " * count
 
 
-def test_local_embedder_profile_states_model_and_limits(embedder: LocalEmbedder) -> None:
+def test_vectors_have_the_stated_dimensions_and_length_one(
+    embedder: LocalEmbedder, alone: list[Vector]
+) -> None:
     port: Embedder = embedder
 
     profile = port.profile
@@ -81,12 +83,12 @@ def test_local_embedder_profile_states_model_and_limits(embedder: LocalEmbedder)
     assert (profile.revision, profile.input_limit) == (MODEL.revision, 510)
     assert not port.limits.joint
 
-
-def test_vectors_have_the_dimensions_and_length_one(alone: list[Vector]) -> None:
     assert {len(numbers(vector)) for vector in alone} == {384}
     assert [math.hypot(*numbers(vector)) for vector in alone] == [
         pytest.approx(1, abs=1e-6) for _ in alone
     ]
+
+    assert embedder.embed_documents([]) == []
 
 
 @pytest.mark.parametrize("answer", range(len(PASSAGES)))
@@ -114,9 +116,8 @@ def test_vector_is_the_normalised_state_of_the_first_token(embedder: LocalEmbedd
 
 def test_embedders_of_one_file_share_its_session(embedder: LocalEmbedder) -> None:
     session = embedder._load().session
-    again = LocalEmbedder(LocalModel())._load().session
 
-    assert again is session
+    assert LocalEmbedder(LocalModel())._load().session is session
 
 
 # What a vector depends on
@@ -183,42 +184,32 @@ def test_query_vector_is_that_of_instruction_and_text(embedder: LocalEmbedder) -
     assert INSTRUCTION not in embedder.profile.document_mode
 
 
-def test_token_count_of_a_query_includes_its_instruction(embedder: LocalEmbedder) -> None:
-    instruction = MODEL.tokenizer().encode(INSTRUCTION, add_special_tokens=False).ids
-
-    assert embedder.count_query(words(7)) == len(instruction) + 7
-
-
 # Limits
 
 
-def test_text_of_maximum_length_is_read_to_its_end(embedder: LocalEmbedder) -> None:
+@proves("embedding.oversized-item")
+def test_token_limits_are_kept(embedder: LocalEmbedder) -> None:
     texts = [words(509) + last for last in ("apple", "river")]
 
     [one, other] = embedder.embed_documents(texts)
 
     assert one != other
 
-
-@proves("embedding.oversized-item")
-def test_document_one_token_too_long_is_refused(embedder: LocalEmbedder) -> None:
     with pytest.raises(ProviderRefused) as refusal:
         embedder.embed_documents([words(3), words(511)])
 
     assert "511" in refusal.value.message
     assert "word" not in str(refusal.value)
 
-
-def test_query_one_token_too_long_is_refused(embedder: LocalEmbedder) -> None:
     room = embedder.profile.input_limit - embedder.count_query("")
 
     assert embedder.embed_query(words(room))
     with pytest.raises(ProviderRefused):
         embedder.embed_query(words(room + 1))
 
+    instruction = MODEL.tokenizer().encode(INSTRUCTION, add_special_tokens=False).ids
 
-def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
-    assert embedder.embed_documents([]) == []
+    assert embedder.count_query(words(7)) == len(instruction) + 7
 
 
 # Loading and stopping
@@ -248,16 +239,13 @@ def test_concurrent_threads_load_the_model_once() -> None:
     assert sorted(model.reads) == sorted([NETWORK_FILE, TOKENIZER_FILE])
 
 
-def test_folder_with_an_invalid_network_is_an_operator_error(tmp_path: Path) -> None:
+def test_invalid_model_folder_is_an_operator_error(tmp_path: Path) -> None:
     shutil.copy(MODEL.location / TOKENIZER_FILE, tmp_path)
     (tmp_path / NETWORK_FILE).write_bytes(b"no network")
 
     with pytest.raises(ModelUnavailable, match="cannot be loaded"):
         LocalEmbedder(LocalModel(tmp_path)).embed_query("anything")
 
-
-def test_folder_with_another_network_is_an_operator_error(tmp_path: Path) -> None:
-    shutil.copy(MODEL.location / TOKENIZER_FILE, tmp_path)
     (tmp_path / NETWORK_FILE).write_bytes(network_that_gives_back_its_input())
 
     with pytest.raises(ModelUnavailable, match="does not give vectors of 384 dimensions"):
@@ -289,8 +277,6 @@ def test_interruption_cancels_pending_work() -> None:
 
     assert all(future.cancelled() for future in waiting)
 
-
-def test_cancelled_request_runs_no_further_text() -> None:
     workers, token, begun = Workers(1), CancelToken(), list[int]()
 
     def run(number: int) -> int:

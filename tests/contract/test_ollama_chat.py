@@ -5,8 +5,6 @@ The contract runs against a loopback server that speaks Ollama's protocol and, w
 break is broken in the loopback server only.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -47,7 +45,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[OllamaChat]:
     yield OllamaChat(url, name, clock=PassingClock())
 
 
-def test_reply_consists_of_non_empty_pieces(model: OllamaChat) -> None:
+def test_reply_is_read_piece_by_piece(model: OllamaChat, server: OllamaChatServer) -> None:
     port: ChatModel = model
 
     pieces = list(port.stream(QUESTION))
@@ -56,32 +54,54 @@ def test_reply_consists_of_non_empty_pieces(model: OllamaChat) -> None:
     assert all(pieces)
     assert "".join(pieces).strip()
 
+    whole = b"".join(server.whole())
 
-def test_abandoned_reply_ends_the_request(model: OllamaChat) -> None:
-    with closing(model.stream(QUESTION)) as pieces:
-        assert next(pieces)
+    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
+    assert said(server, [whole]) == "".join(REPLY)
 
-    assert list(pieces) == []
-    assert list(model.stream(QUESTION))
+    lines = [server.piece("", thinking="hm"), server.piece("Wet", thinking="hm"), server.end()]
+
+    assert said(server, lines) == "Wet"
+
+    last = server.line(message={"content": "."}, done=True, done_reason="stop")
+    bare = server.line(done=True, done_reason="stop")
+
+    assert said(server, [*server.spoken("Wet"), last]) == "Wet."
+    assert said(server, [*server.spoken("Wet"), bare]) == "Wet"
+    assert said(server, [server.end()]) == ""
 
 
-def test_missing_chat_model_error_has_the_pull_command(model: OllamaChat) -> None:
+def test_errors_have_the_command_that_helps(model: OllamaChat, server: OllamaChatServer) -> None:
     model._model = "no-such-model-anywhere:7b"
 
     error = failure_of(lambda: list(model.stream(QUESTION)), ModelUnavailable)
 
     assert "ollama pull no-such-model-anywhere:7b" in error.advice
 
+    server.stop()
+
+    error = failure_of(lambda: list(ollama_chat(server).stream(QUESTION)), ProviderUnavailable)
+
+    assert "ollama serve" in error.advice
+
 
 # Asking
 
 
-def test_request_starts_with_the_first_piece(server: OllamaChatServer) -> None:
+def test_request_begins_with_the_first_piece_and_ends_when_abandoned(
+    server: OllamaChatServer, model: OllamaChat
+) -> None:
     pieces = ollama_chat(server).stream(QUESTION)
 
     assert server.connections == 0
     assert next(pieces) == REPLY[0]
     pieces.close()
+
+    with closing(model.stream(QUESTION)) as pieces:
+        assert next(pieces)
+
+    assert list(pieces) == []
+    assert list(model.stream(QUESTION))
 
 
 def test_chat_request_states_all_options_and_forbids_cutting(server: OllamaChatServer) -> None:
@@ -112,13 +132,6 @@ def said(server: OllamaChatServer, pieces: Iterable[bytes], **more: Any) -> str:
     return "".join(ollama_chat(server).stream(QUESTION))
 
 
-def test_network_chunk_boundaries_do_not_matter(server: OllamaChatServer) -> None:
-    whole = b"".join(server.whole())
-
-    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
-    assert said(server, [whole]) == "".join(REPLY)
-
-
 @pytest.mark.parametrize(
     "rewritten",
     [
@@ -135,21 +148,6 @@ def test_lines_are_read_however_they_are_spelled(server: OllamaChatServer, rewri
 
     assert rewritten(whole) != whole
     assert said(server, [rewritten(whole)]) == "".join(REPLY)
-
-
-def test_reasoning_is_not_part_of_the_reply(server: OllamaChatServer) -> None:
-    lines = [server.piece("", thinking="hm"), server.piece("Wet", thinking="hm"), server.end()]
-
-    assert said(server, lines) == "Wet"
-
-
-def test_last_line_may_contain_text(server: OllamaChatServer) -> None:
-    last = server.line(message={"content": "."}, done=True, done_reason="stop")
-    bare = server.line(done=True, done_reason="stop")
-
-    assert said(server, [*server.spoken("Wet"), last]) == "Wet."
-    assert said(server, [*server.spoken("Wet"), bare]) == "Wet"
-    assert said(server, [server.end()]) == ""
 
 
 def test_reply_without_its_end_mark_is_detected(server: OllamaChatServer) -> None:
@@ -173,11 +171,3 @@ def test_reply_cut_at_its_limit_names_the_setting(server: OllamaChatServer) -> N
     error = failure_of(lambda: said(server, ended), ProviderBadReply)
 
     assert "chat_max_tokens" in error.advice
-
-
-def test_unreachable_ollama_error_has_the_start_command(server: OllamaChatServer) -> None:
-    server.stop()
-
-    error = failure_of(lambda: list(ollama_chat(server).stream(QUESTION)), ProviderUnavailable)
-
-    assert "ollama serve" in error.advice

@@ -5,12 +5,9 @@ The contract runs against a loopback server that speaks Ollama's protocol and, w
 loopback server only.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import threading
-from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from tests.contract.embedder_contract import EmbedderContract, numbers
+from tests.contract.keyed_parts import PASSAGES
 from tests.contract.ollama_parts import (
     CONFIGURED,
     INSTRUCTION,
-    SECRET,
     embedder_of,
-    failure_of,
     learnt,
     on_embed,
 )
@@ -32,30 +29,17 @@ from tests.promises import proves
 from tests.support.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
 from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import ManualClock, WordCounter, similarity, vector_of
-from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
-from truespan.protocols import Embedder
+from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable
 from truespan.providers.embedder import PROBE
 from truespan.providers.ollama import OllamaEmbedder, full_name, to_pull
 from truespan.providers.prefixes import prefixes_for
 from truespan.settings import read_settings
-from truespan.types.profile import Distance
-from truespan.types.vectors import Vector
-
-PASSAGES = [
-    "Penicillin was found by Alexander Fleming in 1928, when mould killed bacteria in a dish.",
-    "The tide comes in twice a day because the moon and the sun pull on the oceans.",
-    "To make a roux, melt butter in a pan and stir in the same weight of flour.",
-]
 
 
 @pytest.fixture
 def server() -> Iterator[Ollama]:
     with Ollama() as started:
         yield started
-
-
-def numbers(vector: Vector) -> array[float]:
-    return array("f", vector)
 
 
 # The contract, on the loopback server and on a real one
@@ -80,63 +64,28 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OllamaEmbedder]:
     )
 
 
-def test_profile_states_everything_that_affects_a_vector(embedder: OllamaEmbedder) -> None:
-    port: Embedder = embedder
+class TestContract(EmbedderContract):
+    provider = "ollama"
+    embedder_of = staticmethod(embedder_of)
 
-    profile = port.profile
-
-    assert (profile.provider, profile.distance) == ("ollama", Distance.COSINE)
-    assert profile.model
-    assert len(profile.revision) == 64
-    assert profile.dimensions > 0
-    assert profile.input_limit > 0
-    assert port.limits.joint
-    assert port.profile is profile
+    def test_revision_is_a_digest(self, embedder: OllamaEmbedder) -> None:
+        assert len(embedder.profile.revision) == 64
 
 
-@proves("embedding.vector-per-input")
-def test_vectors_are_normalised_and_in_the_order_of_texts(embedder: OllamaEmbedder) -> None:
-    together = embedder.embed_documents(PASSAGES)
+def test_unscaled_vectors_are_normalised(server: Ollama) -> None:
+    embedder = learnt(server)
+    server.fault = on_embed(lambda asked: Answer(content={"embeddings": [[3.0, 4.0] * 32]}))
 
-    alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
-    assert {len(numbers(vector)) for vector in together} == {embedder.profile.dimensions}
-    for vector, expected in zip(together, alone, strict=True):
-        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
-        assert similarity(vector, expected) > 0.98
+    vector = embedder.embed_query("q")
 
-
-def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OllamaEmbedder) -> None:
-    query = embedder.embed_query("Why does the tide come in, and what do moon and sun pull on?")
-
-    scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
-
-    assert max(scores) == scores[1]
-
-
-@proves("embedding.no-silent-truncation")
-def test_too_long_text_is_refused_and_never_cut(embedder: OllamaEmbedder) -> None:
-    long = f"{SECRET} " * 40_000
-
-    for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
-        error = failure_of(call, TextTooLong)
-        assert "too long for the model" in error.message
-
-
-def test_text_with_a_lone_surrogate_can_be_embedded(embedder: OllamaEmbedder) -> None:
-    assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
-    assert embedder.embed_query("\udfff half a pair")
-
-
-def test_no_texts_give_no_vectors_and_no_request(server: Ollama) -> None:
-    assert embedder_of(server).embed_documents([]) == []
-    assert server.asked == []
+    assert numbers(vector)[:2] == pytest.approx([3 / 5 / 32**0.5, 4 / 5 / 32**0.5])
 
 
 # What is asked
 
 
 @proves("ollama.query-request", "embedding.no-silent-truncation", "ollama.optional-dimensions")
-def test_query_is_one_string_with_one_vector(server: Ollama) -> None:
+def test_documents_and_queries_are_separate_requests(server: Ollama) -> None:
     embedder = learnt(server)
 
     vector = embedder.embed_query("who did it?")
@@ -151,9 +100,6 @@ def test_query_is_one_string_with_one_vector(server: Ollama) -> None:
     }
     assert similarity(vector, vector_of(f"{INSTRUCTION}who did it?")) > 0.999999
 
-
-@proves("embedding.no-silent-truncation", "ollama.optional-dimensions")
-def test_documents_are_one_list_without_the_instruction_of_queries(server: Ollama) -> None:
     embedder = embedder_of(server)
 
     embedder.embed_documents(PASSAGES)
@@ -162,7 +108,7 @@ def test_documents_are_one_list_without_the_instruction_of_queries(server: Ollam
 
 
 @proves("ollama.optional-dimensions")
-def test_configured_dimensions_are_sent_with_every_request(server: Ollama) -> None:
+def test_dimensions_are_sent_or_a_configuration_error(server: Ollama) -> None:
     server.models = [Model(DEFAULT_MODEL, dimensions=64)]
     embedder = embedder_of(server, dimensions=16)
 
@@ -175,22 +121,8 @@ def test_configured_dimensions_are_sent_with_every_request(server: Ollama) -> No
         assert len(numbers(vector)) == 16
         assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
 
-
-@proves("ollama.optional-dimensions")
-def test_unsupported_dimensions_are_a_configuration_error(server: Ollama) -> None:
-    server.models = [Model(DEFAULT_MODEL, dimensions=64)]
-
     with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):
         embedder_of(server, dimensions=128).embed_query("q")
-
-
-def test_unscaled_vectors_are_normalised(server: Ollama) -> None:
-    embedder = learnt(server)
-    server.fault = on_embed(lambda asked: Answer(content={"embeddings": [[3.0, 4.0] * 32]}))
-
-    vector = embedder.embed_query("q")
-
-    assert numbers(vector)[:2] == pytest.approx([3 / 5 / 32**0.5, 4 / 5 / 32**0.5])
 
 
 # What stands behind a name
@@ -300,9 +232,7 @@ def test_model_gets_separate_query_and_document_prefixes(server: Ollama) -> None
         (Model("nomic-embed-text:latest", context=2048), 2045),
     ],
 )
-def test_input_limit_is_the_context_that_ollama_uses(
-    server: Ollama, model: Model, limit: int
-) -> None:
+def test_input_limit_is_the_context_that_ollama_uses(server: Ollama, model: Model, limit: int):
     server.models = [model]
 
     assert embedder_of(server, model.name).profile.input_limit == limit

@@ -1,7 +1,5 @@
 """How Ollama fails, and that a failure is never an empty answer nor another model's vector."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.contract.keyed_parts import SECRET, failure_of
 from tests.contract.ollama_parts import (
     CONFIGURED,
-    SECRET,
     embedder_of,
-    failure_of,
     learnt,
     on_embed,
 )
@@ -237,9 +234,7 @@ def test_a_batch_that_comes_back_shuffled_is_caught(
 
 
 @proves("embedding.vector-per-input", "embedding.concurrency")
-def test_batches_under_way_together_give_each_text_its_own_vector(
-    tmp_path: Path, server: Ollama
-) -> None:
+def test_batches_under_way_together_give_each_text_its_own_vector(tmp_path: Path, server: Ollama):
     lib = opened(tmp_path, server, in_flight=2)
     world = lib.library.create_world("world")
     texts = {f"{number}.txt": f"This is story {number}." for number in range(100)}
@@ -404,8 +399,7 @@ def test_world_refuses_search_and_ingest_with_another_model(
     path = lib.write("late.txt", "It comes late.")
 
     for call in (lambda: world.search("tide"), lambda: world.ingest(path)):
-        error = failure_of(call, ProfileMismatch)
-        assert "ollama/" in error.message
+        assert "ollama/" in failure_of(call, ProfileMismatch).message
 
     # Only the probe that learns the dimensions was embedded: neither query nor document was.
     assert [sent["input"] for sent in server.embeds[asked:]] == [PROBE]

@@ -1,7 +1,5 @@
 """Models from a folder: what decides a vector is locked, and a vector depends on its text alone."""
 
-from __future__ import annotations
-
 import shutil
 from array import array
 from collections.abc import Callable
@@ -104,7 +102,7 @@ def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
         assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
 
 
-def test_sentence_output_is_used_unchanged(make: Callable[..., Path]) -> None:
+def test_network_inputs_and_outputs_are_taken_as_they_are(make: Callable[..., Path]) -> None:
     weights = table(3)
     plain = embed(make(lookup_network(weights))).embed_documents(TEXTS)
     whole = make(
@@ -120,8 +118,6 @@ def test_sentence_output_is_used_unchanged(make: Callable[..., Path]) -> None:
         for one, expected in zip(found, plain, strict=True):
             assert list(array("f", one)) == pytest.approx(list(array("f", expected)), abs=1e-6)
 
-
-def test_missing_inputs_of_a_network_are_left_out(make: Callable[..., Path]) -> None:
     with_types = make(attention_network(table(), types=True))
 
     assert embed(make()).embed_documents(TEXTS) == embed(with_types).embed_documents(TEXTS)
@@ -294,9 +290,7 @@ def test_file_changed_after_its_profile_was_read_is_refused(make: Callable[..., 
 # Bad folders
 
 
-def test_invalid_model_folder_is_an_error_with_advice(
-    make: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_invalid_model_folder_is_an_error_with_advice(make: Callable[..., Path], tmp_path: Path):
     outside = tmp_path / "outside.onnx"
     outside.write_bytes(attention_network(table()))
 

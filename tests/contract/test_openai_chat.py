@@ -5,8 +5,6 @@ and `OPENAI_TEST_CHAT_MODEL` are set (with perhaps `OPENAI_TEST_KEY`), against t
 there. What has to break is broken in the loopback server only.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -53,7 +51,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[OpenAiChat]:
     yield OpenAiChat(url, name, keys=keys, clock=clock)
 
 
-def test_reply_consists_of_non_empty_pieces(model: OpenAiChat) -> None:
+def test_reply_is_read_piece_by_piece(model: OpenAiChat, server: OpenAiChatServer) -> None:
     port: ChatModel = model
 
     pieces = list(port.stream(QUESTION))
@@ -62,13 +60,17 @@ def test_reply_consists_of_non_empty_pieces(model: OpenAiChat) -> None:
     assert all(pieces)
     assert "".join(pieces).strip()
 
+    whole = b"".join(server.whole())
 
-def test_abandoned_reply_ends_the_request(model: OpenAiChat) -> None:
-    with closing(model.stream(QUESTION)) as pieces:
-        assert next(pieces)
+    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
+    assert said(server, [whole]) == "".join(REPLY)
 
-    assert list(pieces) == []
-    assert list(model.stream(QUESTION))
+    whole = Answer(body=b"".join(server.whole()), content_type=server.content_type)
+    server.fault = lambda asked: whole
+
+    assert list(openai_chat(server).stream(QUESTION)) == REPLY
+
+    assert said(server, [server.end()]) == ""
 
 
 def test_missing_model_is_reported(model: OpenAiChat) -> None:
@@ -80,12 +82,20 @@ def test_missing_model_is_reported(model: OpenAiChat) -> None:
 # Asking
 
 
-def test_request_starts_with_the_first_piece(server: OpenAiChatServer) -> None:
+def test_request_begins_with_the_first_piece_and_ends_when_abandoned(
+    server: OpenAiChatServer, model: OpenAiChat
+) -> None:
     pieces = openai_chat(server).stream(QUESTION)
 
     assert server.connections == 0
     assert next(pieces) == REPLY[0]
     pieces.close()
+
+    with closing(model.stream(QUESTION)) as pieces:
+        assert next(pieces)
+
+    assert list(pieces) == []
+    assert list(model.stream(QUESTION))
 
 
 def test_chat_request_states_all_options(server: OpenAiChatServer) -> None:
@@ -142,9 +152,7 @@ def test_refused_parameter_is_left_out_afterwards(
     server.fault = lambda asked: complaint(400, words) if without in asked.content else None
     model = openai_chat(server)
 
-    replies = [list(model.stream(QUESTION)) for _ in range(2)]
-
-    assert replies == [REPLY, REPLY]
+    assert [list(model.stream(QUESTION)) for _ in range(2)] == [REPLY, REPLY]
     assert [without in asked for asked in server.questions] == [True, False, False]
     assert server.questions[-1][limit] == 1024
 
@@ -170,9 +178,7 @@ def test_limited_key_is_replaced_by_the_next(server: OpenAiChatServer) -> None:
     clock = PassingClock()
     model = openai_chat(server, clock=clock, keys=ring("sk-one", "sk-two", clock=clock))
 
-    replies = [list(model.stream(QUESTION)) for _ in range(2)]
-
-    assert replies == [REPLY, REPLY]
+    assert [list(model.stream(QUESTION)) for _ in range(2)] == [REPLY, REPLY]
     assert clock.slept == []
     used = [asked.headers["authorization"][-3:] for asked in server.asked]
     assert used == ["one", "two", "two"]
@@ -222,15 +228,13 @@ def test_quota_excess_is_not_retried_with_another_key(server: OpenAiChatServer) 
     assert len(server.asked) == 1
 
 
-def test_without_a_key_nothing_is_sent(server: OpenAiChatServer) -> None:
+def test_server_gets_a_key_only_if_it_wants_one(server: OpenAiChatServer) -> None:
     failure_of(
         lambda: list(openai_chat(server, keys=ring()).stream(QUESTION)), "credentials_missing"
     )
 
     assert server.connections == 0
 
-
-def test_a_server_without_keys_gets_none(server: OpenAiChatServer) -> None:
     keys = keyless_ring(PassingClock())
 
     assert list(openai_chat(server, keys=keys).stream(QUESTION)) == REPLY
@@ -247,13 +251,6 @@ def said(server: OpenAiChatServer, pieces: Iterable[bytes], **more: Any) -> str:
 
 def choice(content: str, **more: Any) -> dict[str, Any]:
     return {"index": 0, "delta": {"content": content}, "finish_reason": None} | more
-
-
-def test_network_chunk_boundaries_do_not_matter(server: OpenAiChatServer) -> None:
-    whole = b"".join(server.whole())
-
-    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
-    assert said(server, [whole]) == "".join(REPLY)
 
 
 @pytest.mark.parametrize(
@@ -273,18 +270,7 @@ def test_events_are_read_however_they_are_spelled(server: OpenAiChatServer, rewr
     assert said(server, [rewritten(b"".join(server.whole()))]) == "".join(REPLY)
 
 
-def test_a_byte_order_mark_hides_nothing(server: OpenAiChatServer) -> None:
-    assert said(server, [b"\xef\xbb\xbf" + server.piece("Wet"), server.end()]) == "Wet"
-
-
-def test_a_reply_of_known_length_is_read_as_well(server: OpenAiChatServer) -> None:
-    whole = Answer(body=b"".join(server.whole()), content_type=server.content_type)
-    server.fault = lambda asked: whole
-
-    assert list(openai_chat(server).stream(QUESTION)) == REPLY
-
-
-def test_reply_without_its_end_mark_is_detected(server: OpenAiChatServer) -> None:
+def test_reply_needs_its_reason_and_its_end_mark(server: OpenAiChatServer) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part
@@ -292,6 +278,14 @@ def test_reply_without_its_end_mark_is_detected(server: OpenAiChatServer) -> Non
     error = failure_of(lambda: list(openai_chat(server).stream(QUESTION)), ProviderBadReply)
 
     assert "broke off" in error.message
+
+    reason, mark = server.end().split(b"data: [DONE]\n\n")[0], b"data: [DONE]\n\n"
+
+    for end in (reason, mark):
+        error = failure_of(
+            lambda end=end: said(server, [*server.spoken("The "), end]), ProviderBadReply
+        )
+        assert "broke off" in error.message
 
 
 def test_only_what_the_model_says_is_the_reply(server: OpenAiChatServer) -> None:
@@ -307,13 +301,9 @@ def test_only_what_the_model_says_is_the_reply(server: OpenAiChatServer) -> None
 
     assert said(server, events) == "Wet."
 
-
-def test_what_follows_the_end_mark_is_not_read(server: OpenAiChatServer) -> None:
     assert said(server, [*server.whole(), server.piece(" And more.")]) == "".join(REPLY)
 
-
-def test_a_reply_of_nothing_is_a_reply(server: OpenAiChatServer) -> None:
-    assert said(server, [server.end()]) == ""
+    assert said(server, [b"\xef\xbb\xbf" + server.piece("Wet"), server.end()]) == "Wet"
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "safety"])
@@ -334,16 +324,6 @@ def test_other_end_reason_is_a_bad_reply(server: OpenAiChatServer, reason: str) 
     ended = [*server.spoken("The "), server.end(reason)]
 
     failure_of(lambda: said(server, ended), ProviderBadReply)
-
-
-def test_both_the_reason_to_end_and_the_mark_are_needed(server: OpenAiChatServer) -> None:
-    reason, mark = server.end().split(b"data: [DONE]\n\n")[0], b"data: [DONE]\n\n"
-
-    for end in (reason, mark):
-        error = failure_of(
-            lambda end=end: said(server, [*server.spoken("The "), end]), ProviderBadReply
-        )
-        assert "broke off" in error.message
 
 
 def test_reply_cut_at_its_limit_names_the_setting(server: OpenAiChatServer) -> None:

@@ -5,8 +5,6 @@ set (with `OPENAI_TEST_MODEL` and perhaps `OPENAI_TEST_KEY`), against the server
 has to break is broken in the loopback server only.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from array import array
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.embedder_contract import EmbedderContract, numbers
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
 from tests.support.providers import Answer, OpenAi, PassingClock
@@ -31,11 +30,8 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
 from truespan.providers.openai import OpenAiEmbedder
-from truespan.types.profile import Distance
-from truespan.types.vectors import Vector
 
 
 @pytest.fixture
@@ -62,10 +58,6 @@ def learnt(server: OpenAi, **changes: Any) -> OpenAiEmbedder:
     return embedder
 
 
-def numbers(vector: Vector) -> array[float]:
-    return array("f", vector)
-
-
 # The contract, on the loopback server and on a real one
 
 
@@ -90,50 +82,9 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OpenAiEmbedder]:
     )
 
 
-def test_profile_states_everything_that_affects_a_vector(embedder: OpenAiEmbedder) -> None:
-    port: Embedder = embedder
-
-    profile = port.profile
-
-    assert (profile.provider, profile.distance) == ("openai", Distance.COSINE)
-    assert profile.model
-    assert profile.dimensions > 0
-    assert profile.input_limit > 0
-    assert port.limits.joint
-    assert port.profile is profile
-
-
-@proves("embedding.vector-per-input")
-def test_vectors_are_normalised_and_in_the_order_of_texts(embedder: OpenAiEmbedder) -> None:
-    together = embedder.embed_documents(PASSAGES)
-
-    alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
-    assert {len(numbers(vector)) for vector in together} == {embedder.profile.dimensions}
-    for vector, expected in zip(together, alone, strict=True):
-        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
-        assert similarity(vector, expected) > 0.98
-
-
-def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEmbedder) -> None:
-    query = embedder.embed_query("Why does the tide come in, and what do moon and sun pull on?")
-
-    scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
-
-    assert max(scores) == scores[1]
-
-
-@proves("embedding.no-silent-truncation")
-def test_too_long_text_is_refused_and_never_cut(embedder: OpenAiEmbedder) -> None:
-    long = f"{SECRET} " * 40_000
-
-    for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
-        error = failure_of(call, TextTooLong)
-        assert "too long for the model" in error.message
-
-
-def test_text_with_a_lone_surrogate_can_be_embedded(embedder: OpenAiEmbedder) -> None:
-    assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
-    assert embedder.embed_query("\udfff half a pair")
+class TestContract(EmbedderContract):
+    provider = "openai"
+    embedder_of = staticmethod(embedder_of)
 
 
 # What is asked
@@ -154,11 +105,6 @@ def test_texts_are_one_list_and_the_key_is_in_one_header(server: OpenAi) -> None
     assert KEY not in first.path + first.body.decode()
 
 
-def test_no_texts_give_no_vectors_and_no_request(server: OpenAi) -> None:
-    assert embedder_of(server).embed_documents([]) == []
-    assert server.asked == []
-
-
 def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
     embedder = embedder_of(server, keys=keyless_ring(PassingClock()))
 
@@ -167,7 +113,7 @@ def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
     assert all("authorization" not in asked.headers for asked in server.asked)
 
 
-def test_configured_dimensions_are_sent_with_every_request(server: OpenAi) -> None:
+def test_dimensions_are_sent_or_a_configuration_error(server: OpenAi) -> None:
     embedder = embedder_of(server, dimensions=16)
 
     vectors = [*embedder.embed_documents(PASSAGES), embedder.embed_query("q")]
@@ -177,8 +123,6 @@ def test_configured_dimensions_are_sent_with_every_request(server: OpenAi) -> No
     for vector in vectors:
         assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
 
-
-def test_unsupported_dimensions_are_a_configuration_error(server: OpenAi) -> None:
     with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):
         embedder_of(server, dimensions=128).embed_query("q")
 
@@ -221,7 +165,7 @@ def test_limits_are_those_of_the_model_as_far_as_they_are_known(
 
 
 @proves("embedding.vector-per-input", "embedding.count-and-canary")
-def test_a_vector_belongs_to_the_text_whose_index_it_bears(server: OpenAi) -> None:
+def test_vectors_are_matched_by_index(server: OpenAi) -> None:
     embedder = learnt(server)
     true = [list(array("f", vector_of(text))) for text in PASSAGES]
     entries = [{"index": place, "embedding": vector} for place, vector in enumerate(true)]
@@ -231,6 +175,11 @@ def test_a_vector_belongs_to_the_text_whose_index_it_bears(server: OpenAi) -> No
 
     for vector, text in zip(found, PASSAGES, strict=True):
         assert similarity(vector, vector_of(text)) > 0.999999
+
+    entries = [{"embedding": [0.1] * 64}] * 3
+    server.fault = lambda asked: Answer(content={"data": entries, "model": server.model})
+
+    failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
 
 
 @proves("embedding.count-and-canary")
@@ -248,15 +197,7 @@ def test_an_index_that_is_missing_doubled_or_out_of_range_is_a_bad_reply(
     failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
 
 
-def test_vectors_without_any_index_are_a_bad_reply(server: OpenAi) -> None:
-    embedder = learnt(server)
-    entries = [{"embedding": [0.1] * 64}] * 3
-    server.fault = lambda asked: Answer(content={"data": entries, "model": server.model})
-
-    failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
-
-
-def test_a_server_that_reports_another_model_is_not_believed(server: OpenAi) -> None:
+def test_another_model_or_endpoint_is_noticed(server: OpenAi) -> None:
     embedder = learnt(server)
     server.reported = "text-embedding-3-small-v2"
 
@@ -264,6 +205,9 @@ def test_a_server_that_reports_another_model_is_not_believed(server: OpenAi) -> 
     failure_of(lambda: embedder.embed_documents([SECRET]), ProfileMismatch)
 
     assert embedder_of(server).profile.id != embedder.profile.id
+
+    with OpenAi() as other:
+        assert embedder_of(server).endpoint != embedder_of(other).endpoint
 
 
 def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: OpenAi) -> None:
@@ -314,9 +258,7 @@ def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: Ope
         (complaint(500, f"broken: {SECRET} {KEY}"), ProviderUnavailable),
     ],
 )
-def test_each_complaint_has_its_error_and_no_retry(
-    server: OpenAi, answer: Answer, kind: Any
-) -> None:
+def test_each_complaint_has_its_error_and_no_retry(server: OpenAi, answer: Answer, kind: Any):
     embedder = learnt(server)
     server.fault = lambda asked: answer
 
@@ -338,7 +280,8 @@ def test_without_a_key_nothing_is_sent(server: OpenAi) -> None:
     assert server.asked == []
 
 
-def test_a_key_that_is_denied_gives_way_to_the_next() -> None:
+@proves("errors.no-secrets")
+def test_keys_are_denied_and_replaced() -> None:
     with OpenAi(keys=("good",)) as server:
         embedder = embedder_of(server, keys=ring_of("openai", KEY, "good"))
 
@@ -348,9 +291,6 @@ def test_a_key_that_is_denied_gives_way_to_the_next() -> None:
         used = [asked.headers["authorization"].split()[1] for asked in server.asked]
         assert used == [KEY, "good", "good", "good"]
 
-
-@proves("errors.no-secrets")
-def test_when_every_key_is_denied_the_error_names_none() -> None:
     with OpenAi(keys=()) as server:
         embedder = embedder_of(server, keys=ring_of("openai", KEY, f"{KEY}-2"))
 
@@ -377,8 +317,3 @@ def test_too_many_requests_make_the_next_key_come_and_then_all_wait(server: Open
     assert error.code == "provider_cooldown"
     assert error.retry_after == 20.0
     assert len(server.asked) == seen
-
-
-def test_the_endpoint_tells_two_servers_apart(server: OpenAi) -> None:
-    with OpenAi() as other:
-        assert embedder_of(server).endpoint != embedder_of(other).endpoint

@@ -1,7 +1,5 @@
 """Where requests to providers may go, one table over every provider that is reached by HTTP."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,9 +73,7 @@ def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(bench: Bench, 
 @pytest.mark.parametrize(
     "address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "fe80::1", "::"]
 )
-def test_an_address_that_is_never_a_provider_s_is_not_connected_to(
-    bench: Bench, address: str
-) -> None:
+def test_an_address_that_is_never_a_provider_s_is_not_connected_to(bench: Bench, address: str):
     host = f"[{address}]" if ":" in address else address
 
     with pytest.raises(ProviderRefused, match="addresses that are refused"):

@@ -1,7 +1,5 @@
 """Isolation of worlds by PostgreSQL, for every statement and every role."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -85,10 +83,8 @@ def tables_of(database: Database) -> dict[tuple[str, str], tuple[bool, bool]]:
 def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> None:
     tables = tables_of(database)
 
-    of_no_world = {name for schema, name in tables if schema == "truespan_shared"}
-    assert of_no_world == SHARED_TABLES
-    of_the_queue = {name for schema, name in tables if schema == "truespan_queue"}
-    assert of_the_queue == QUEUE_TABLES
+    assert {name for schema, name in tables if schema == "truespan_shared"} == SHARED_TABLES
+    assert {name for schema, name in tables if schema == "truespan_queue"} == QUEUE_TABLES
     assert {schema for schema, _ in tables} == {"truespan", "truespan_shared", "truespan_queue"}
     of_worlds = {name: how for (schema, name), how in tables.items() if schema == "truespan"}
     assert len(of_worlds) >= 29

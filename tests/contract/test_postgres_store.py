@@ -1,7 +1,5 @@
 """The store on PostgreSQL: the contract of every store, and tests of the server."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -140,12 +140,22 @@ def test_scores_are_the_float32_numbers_that_their_digits_name(index, server, di
     assert [hit.text_hash for hit in hits] == ([""] if kept else [])
 
 
-def test_a_scope_without_documents_is_not_even_sent(index, server):
+def test_requests_are_small_and_only_sent_if_needed(index, server) -> None:
     scope = prepared(index)
     before = len(server.asked)
 
     assert index.search(scope.narrow(documents=[]), vector(*EAST), limit=5, floor=None) == []
     assert len(server.asked) == before
+
+    index.upsert(scope, [point(scope, n, vector(*EAST)) for n in range(300)])
+
+    assert [len(body["points"]) for body in server.bodies("/points")] == [128, 128, 44]
+    assert index.count(scope) == 300
+
+    index.search(scope, vector(*EAST), limit=3, floor=None)
+    index.count(scope)
+
+    assert {one.headers.get("accept-encoding") for one in server.asked} == {"identity"}
 
 
 # Writes and reads
@@ -208,15 +218,6 @@ def test_infinite_vector_is_refused(index, server, number):
     assert server.bodies("/points") == []
 
 
-def test_many_points_go_in_several_requests(index, server):
-    scope = prepared(index)
-
-    index.upsert(scope, [point(scope, n, vector(*EAST)) for n in range(300)])
-
-    assert [len(body["points"]) for body in server.bodies("/points")] == [128, 128, 44]
-    assert index.count(scope) == 300
-
-
 @proves("repair.conditional")
 def test_stale_point_is_compared_and_removed_in_one_request(index, server):
     scope = prepared(index)
@@ -274,14 +275,6 @@ def test_invalid_point_is_read_without_the_invalid_parts(index, server, vector_s
     [[found]] = index.scan(scope)
 
     assert (found.text_hash, found.place, found.vector) == (None, None, Vector(b""))
-
-
-def test_no_compressed_reply_is_asked_for(index, server):
-    scope = prepared(index)
-    index.search(scope, vector(*EAST), limit=3, floor=None)
-    index.count(scope)
-
-    assert {one.headers.get("accept-encoding") for one in server.asked} == {"identity"}
 
 
 # The key

@@ -4,8 +4,6 @@ Servers are loopback servers that speak the protocols. The cross-encoder in ONNX
 network that onnxruntime really runs.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The store on SQLite: the contract of every store, and tests of its file."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
@@ -67,9 +65,7 @@ def test_library_of_an_unknown_schema_is_refused_unchanged(
 
 
 @proves("store.schema-versions")
-def test_migration_is_applied_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_migration_is_applied_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     lib = make_library(tmp_path)
     text = story(30)
     lib.world(a__txt=text)
@@ -250,9 +246,8 @@ def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
     connection = lib.store._db.connection  # type: ignore[attr-defined]
 
     before = connection.cache_stats()["misses"]
-    report = world.ingest(files)
 
-    assert report.unchanged == len(files)
+    assert world.ingest(files).unchanged == len(files)
     assert connection.cache_stats()["misses"] == before
     assert len(lib.sql("SELECT * FROM job_documents")) == 4 * len(files)
 

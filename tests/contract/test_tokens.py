@@ -1,7 +1,5 @@
 """Access tokens: creation, storage and verification."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys
@@ -321,9 +319,7 @@ def test_what_is_kept_of_a_secret_is_its_sha_256(lib: LibraryFixture) -> None:
 
 @pytest.mark.parametrize("column", ["verbs", "readers"])
 @pytest.mark.parametrize("value", ["", "[1]", '"read"', "[", "{}"])
-def test_a_damaged_token_gives_nobody_any_right(
-    lib: LibraryFixture, column: str, value: str
-) -> None:
+def test_a_damaged_token_gives_nobody_any_right(lib: LibraryFixture, column: str, value: str):
     _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
     lib.sql(f"UPDATE tokens SET {column} = ?", value)
 

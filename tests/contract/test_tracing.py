@@ -1,7 +1,5 @@
 """Spans as OpenTelemetry's own SDK records them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """States of words: a function of the text and the model, bounded, and bit-equal in any batch."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path
@@ -154,9 +152,7 @@ def test_states_find_an_inflected_word_and_a_synonym(embedder: LocalEmbedder) ->
     assert best.tolist() == [0, 1, 5]  # physician, walked, dogs
 
 
-def test_copy_of_the_bundled_model_has_its_projection(
-    embedder: LocalEmbedder, tmp_path: Path
-) -> None:
+def test_copy_of_the_bundled_model_has_its_projection(embedder: LocalEmbedder, tmp_path: Path):
     copy = tmp_path / "copy"
     shutil.copytree(BUNDLED_FOLDER, copy, ignore=shutil.ignore_patterns(PROJECTION_FILE))
     own = LocalEmbedder(LocalModel(copy))

@@ -1,7 +1,5 @@
 """Workers that are killed or stopped under load: real processes on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess
@@ -29,7 +27,7 @@ WAIT = 90.0
 class Toiler:
     """A worker process and its output."""
 
-    def __init__(self, chorus: Chorus) -> None:
+    def __init__(self, chorus: "Chorus") -> None:
         self._chorus = chorus
         self.process = ForkedProcess(
             [sys.executable, "-m", "tests.support.worker_process", *chorus.arguments],
@@ -157,17 +155,15 @@ def test_every_document_is_embedded_once_whoever_is_killed(
 
     until(lambda: all(is_done(world, job) for world, job in jobs))
     alive = [one for one in chorus.started if one.process.poll() is None]
-    codes = [one.end(signal.SIGTERM) for one in alive]
 
-    assert codes == [0] * WORKERS
+    assert [one.end(signal.SIGTERM) for one in alive] == [0] * WORKERS
     for world in worlds:
         documents = world.documents.list()
         assert sorted(one.name for one in documents) == [f"{n}.txt" for n in range(KILLS)]
         assert all(one.embedded == one.chunks > 0 for one in documents)
         assert points_of(opened, world) == sum(one.chunks for one in documents)
         assert world.status().pending == 0
-    found = list(opened.doctor().all_items())
-    assert found == []
+    assert list(opened.doctor().all_items()) == []
     assert orders(database) == 0
 
 
@@ -188,9 +184,8 @@ def test_folder_outlives_its_workers_without_loss_or_repetition(
         chorus.start()
     until(lambda: is_done(world, job))
     alive = [one for one in chorus.started if one.process.poll() is None]
-    codes = [one.end(signal.SIGTERM) for one in alive]
 
-    assert codes == [0] * WORKERS
+    assert [one.end(signal.SIGTERM) for one in alive] == [0] * WORKERS
     done, documents = world.jobs.get(job), world.documents.list()
     assert (done.counts.documents, done.counts.documents_total) == (DOCUMENTS, DOCUMENTS)
     assert done.counts.failed == 0

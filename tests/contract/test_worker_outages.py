@@ -1,7 +1,5 @@
 """Workers during outages of the database, and a worker with several concurrent jobs."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The contract of every store, part 5: states of words, removed with the vector of their text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

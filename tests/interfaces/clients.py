@@ -1,7 +1,5 @@
 """The same request through every interface: library, command line, HTTP and MCP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

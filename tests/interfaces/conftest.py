@@ -1,7 +1,5 @@
 """Fixtures shared by the tests of several interfaces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

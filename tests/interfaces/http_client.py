@@ -1,7 +1,5 @@
 """An HTTP server on a thread of the test, and a client that can send malformed requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

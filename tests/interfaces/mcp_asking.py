@@ -1,7 +1,5 @@
 """Every request of MCP over HTTP, without sessions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

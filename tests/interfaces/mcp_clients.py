@@ -1,7 +1,5 @@
 """A small library, and two ways to speak to a server on it: the SDK's client, and bare lines."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -99,8 +97,7 @@ def session(arguments: list[str], errors: Path, mode: str = "legacy") -> Iterato
         client = Client(stdio_client(parameters, errlog=log), mode=mode)
         with portal.wrap_async_context_manager(client) as connected:
             yield Session(portal, connected)
-    said = errors.read_text("utf-8")
-    assert said == ""
+    assert errors.read_text("utf-8") == ""
 
 
 def texts_of(result: CallToolResult) -> list[str]:

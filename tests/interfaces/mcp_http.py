@@ -1,7 +1,5 @@
 """A server for MCP over HTTP on loopback, every byte it sends, and two ways to speak to it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

@@ -1,7 +1,5 @@
 """A library with two worlds, tokens of every kind, and a request for each operation."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +43,7 @@ class Names:
     readers_conversation: str = "0" * 32
     note: str = "0" * 32
 
-    def changed(self, **other: str) -> Names:
+    def changed(self, **other: str) -> "Names":
         return Names(**{**{name: getattr(self, name) for name in NAMES}, **other})
 
 
@@ -271,8 +269,7 @@ def timeless(body: bytes) -> bytes:
     """Return a body without members that differ between equal requests."""
     if not body.startswith(b"{"):
         return body
-    content = msgspec.json.decode(body)
-    return msgspec.json.encode(without_time(content), order="sorted")
+    return msgspec.json.encode(without_time(msgspec.json.decode(body)), order="sorted")
 
 
 def without_time(value: object) -> object:

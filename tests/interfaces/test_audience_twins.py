@@ -1,7 +1,5 @@
 """Documents outside a caller's audience change no byte of a reply over HTTP or MCP."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -52,7 +50,7 @@ class Caller:
     token: str
     labels: str | None = None
 
-    def send(self, server: Server, sent: Request | Message) -> Response:
+    def send(self, server: "Server", sent: Request | Message) -> Response:
         """Send a request with the token and the labels of this caller."""
         client: Any = server.client if self.labels is None else Labelled(server.client, self.labels)
         return sent.sent(client, server.twin.tokens[self.token])

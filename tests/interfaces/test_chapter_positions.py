@@ -1,7 +1,5 @@
 """A book with parts and chapters, as e-book tools make it: its chapters through every interface."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A chat client as it is published, the command line of `llm`, against a server."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A chat model that a user finds, tests and connects: in code, on the command line, over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

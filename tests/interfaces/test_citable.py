@@ -1,7 +1,5 @@
 """The shared code of the framework adapters, without a framework."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The command line with the real store, index and model: output for people and scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -301,9 +299,7 @@ def test_help_and_version_come_without_the_engine() -> None:
     assert version.stdout == f"{truespan.__version__}\n"
 
 
-def test_table_rows_are_printed_as_lines(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_rows_are_printed_as_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
     table = (
         "What a meal\nmay cost.\n\n| meal | limit |\n|---|---|\n| lunch | 25 |\n| dinner | 60 |\n"
     )

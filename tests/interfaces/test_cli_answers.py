@@ -1,7 +1,5 @@
 """Answers at the command line, on the real store, index and model, with chat servers beside."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,9 +69,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield running
 
 
-def test_ask_prints_answer_sources_quotes_and_reason(
-    terminal: Terminal, server: ChatServer
-) -> None:
+def test_ask_prints_answer_sources_quotes_and_reason(terminal: Terminal, server: ChatServer):
     code, out, err = terminal("ask", QUESTION, "-w", "w")
 
     assert (code, err) == (0, "")
@@ -117,9 +113,7 @@ def test_streaming_or_not_the_words_are_the_same(terminal: Terminal, server: Cha
     assert words("--stream") == words("--no-stream") == words() == "".join(SAID)
 
 
-def test_a_model_cannot_send_commands_to_the_terminal(
-    terminal: Terminal, server: ChatServer
-) -> None:
+def test_a_model_cannot_send_commands_to_the_terminal(terminal: Terminal, server: ChatServer):
     server.reply = ["Red \x1b[2J\x1b]0;title\x07cord\r [1]."]
 
     _, out, _ = terminal("ask", QUESTION, "-w", "w")
@@ -172,9 +166,7 @@ def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> No
 
 @pytest.mark.parametrize("column", ["evidence", "decision_explain", "mode"])
 @pytest.mark.parametrize("spelled", ["{", "[]", "{}", "\x00"])
-def test_a_damaged_record_is_told_and_hides_no_other(
-    terminal: Terminal, column: str, spelled: str
-) -> None:
+def test_a_damaged_record_is_told_and_hides_no_other(terminal: Terminal, column: str, spelled: str):
     whole, broken = (terminal.json("ask", QUESTION, "-w", "w")["record"] for _ in range(2))
     store = apsw.Connection(str(terminal.folder / "store.db"))
     store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
@@ -220,9 +212,7 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
-def test_refusal_shows_the_closest_passages(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusal_shows_the_closest_passages(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TRUESPAN_ANSWER_THRESHOLD_LOW", "0.98")
     monkeypatch.setenv("TRUESPAN_ANSWER_THRESHOLD_HIGH", "0.99")
 

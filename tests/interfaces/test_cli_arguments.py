@@ -1,7 +1,5 @@
 """Invalid arguments of commands: bytes that are not UTF-8, and malformed or huge numbers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -151,8 +149,6 @@ def test_a_process_given_broken_bytes_ends_with_one_line() -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_search_takes_a_count_of_any_length(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_search_takes_a_count_of_any_length(library: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["search", "x", "-k", HUGE, "--json", "-w", "w", "-L", str(library)]) == 0
     assert f'"requested_k": {HUGE}' in capsys.readouterr().out

@@ -1,7 +1,5 @@
 """The option `--as`: commands show what a caller with labels sees, and nothing of the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -67,9 +65,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @proves("audience.every-interface")
-def test_hidden_documents_change_no_output_of_a_command(
-    twins: tuple[Path, Path], command: Run
-) -> None:
+def test_hidden_documents_change_no_output_of_a_command(twins: tuple[Path, Path], command: Run):
     _, full = twins
     with truespan.open(full) as library:
         documents = library.world().documents

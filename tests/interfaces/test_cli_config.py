@@ -1,7 +1,5 @@
 """`truespan config`: every setting, its value and where it comes from, without secrets."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path
@@ -122,9 +120,7 @@ def test_mistakes_name_file_line_and_closest_setting(
     assert "Did you mean 'usage_days'?" in capsys.readouterr().err
 
 
-def test_written_settings_file_changes_no_setting(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_written_settings_file_changes_no_setting(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert set(descriptions()) >= set(all_types())
 
     assert run(["config", "--write", "-L", str(folder)]) == 0

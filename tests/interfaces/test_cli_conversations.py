@@ -1,7 +1,5 @@
 """Conversations at the command line: in a pipe and in a terminal, with and without a model."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import json
@@ -84,9 +82,7 @@ def test_piped_lines_are_turns_of_one_conversation(
     assert [row.split()[0] for row in listed.splitlines()] == ["conversation", entry["id"]]
 
 
-def test_chat_json_is_one_object_per_line(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_json_is_one_object_per_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
     pipe(monkeypatch, QUESTION, "/new", FOLLOW_UP, "x" * 10_001, QUESTION)
     code, out, err = terminal("chat", "--json")
 

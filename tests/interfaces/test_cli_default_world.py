@@ -1,7 +1,5 @@
 """A command that names no world or library means the only one."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -38,8 +36,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     fresh_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run_json(*arguments: str) -> Any:
-        code = run([*arguments, "--json"])
-        return code, json.loads(capsys.readouterr().out)
+        return run([*arguments, "--json"]), json.loads(capsys.readouterr().out)
 
     (fresh_folder / "note.txt").write_text("The spare key hangs on hook seven.")
     assert run(["init", "-L", "books", "-w", "novels"]) == 0

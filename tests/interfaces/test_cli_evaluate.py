@@ -1,7 +1,5 @@
 """Golden queries at the command line, on the real store, index and model."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """First use of the command line: help, advice in errors, pipes, completion, confirmations."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -109,6 +107,13 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
 
         assert (code, out, err.count("\n")) == (2, "", 1), arguments
         assert said in err
+
+    for arguments, end in (
+        (("restore", "one", "two"), "extra argument (two). See 'truespan restore --help'."),
+        (("search", "spare", "key"), "several words needs quotes. See 'truespan search --help'."),
+        (("serch", "key"), "'search', 'serve'?) See 'truespan --help'."),
+    ):
+        assert shell(*arguments)[2].strip().endswith(end)
 
 
 def test_a_group_without_a_command_lists(shell: Shell) -> None:
@@ -238,9 +243,7 @@ def test_delete_asks_on_a_terminal_and_only_there(shell: Shell) -> None:
     assert (code, "Deleted world w" in shown) == (0, True)
 
 
-def test_shells_complete_commands_options_and_worlds(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shells_complete_commands_options_and_worlds(shell: Shell, monkeypatch: pytest.MonkeyPatch):
     shell("init", "-L", "books", "-w", "novels")
 
     def complete(kind: str, words: str) -> str:
@@ -285,35 +288,18 @@ def test_progress_without_a_terminal_is_plain_lines() -> None:
         "90%: 1 of 4 documents, 10 chunks, 2.5/s, 4 s, about 0 s left\n",
     ]
 
-
-def test_progress_without_documents_counts_chunks_only() -> None:
-    lines: list[str] = []
-
+    lines.clear()
     ProgressLines(lines.append, iter([0.0, 4.0, 4.0]).__next__)(Progress(0.5, 0, 0, 10, 5, ""))
-
     assert lines == ["50%: 10 chunks, 2.5/s, 4 s, about 4 s left\n"]
 
 
-def test_question_without_position_says_how_to_record_one(shell: Shell) -> None:
+def test_advice_names_world_and_command(shell: Shell) -> None:
     assert shell("ingest", "note.md")[0] == 0
     for arguments in (("ask", "Who?", "--reader", "ada"), ("reader", "show", "--reader", "ada")):
         code, out, _ = shell(*arguments)
 
         assert (code, "truespan reader set BOOK --reader NAME" in out) == (0, True)
 
-
-def test_advice_of_a_deletion_names_the_world(shell: Shell) -> None:
-    assert shell("ingest", "note.md")[0] == 0
-
     _, _, err = shell("delete", "absent.md")
 
     assert "'truespan status --world main' lists its documents." in err
-
-
-def test_messages_of_the_parser_end_with_one_stop(shell: Shell) -> None:
-    for arguments, end in (
-        (("restore", "one", "two"), "extra argument (two). See 'truespan restore --help'."),
-        (("search", "spare", "key"), "several words needs quotes. See 'truespan search --help'."),
-        (("serch", "key"), "'search', 'serve'?) See 'truespan --help'."),
-    ):
-        assert shell(*arguments)[2].strip().endswith(end)

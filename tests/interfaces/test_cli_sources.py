@@ -1,7 +1,5 @@
 """Files that `truespan ask` and `truespan chat` read into a temporary library."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -129,9 +127,7 @@ def test_kept_libraries_have_a_size_limit(shell: Shell) -> None:
 
 
 @proves("cli.ask-file")
-def test_asking_files_leaves_the_library_alone(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asking_files_leaves_the_library_alone(shell: Shell, monkeypatch: pytest.MonkeyPatch):
     (shell.folder / "other.md").write_text("# Lamp\n\nThe lamp burned all night.\n")
     assert shell("ingest", "other.md")[0] == 0
     monkeypatch.setenv("TRUESPAN_STORE_URL", "postgresql://127.0.0.1:1/none")

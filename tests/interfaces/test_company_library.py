@@ -1,12 +1,9 @@
 """Documents with audiences through HTTP, MCP and the example: each caller finds their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,49 +88,6 @@ def test_audience_is_declared_shown_and_changed(lib: LibraryFixture, client: Cli
     assert client.json("PATCH", path, {"audience": []}, headers=legal).status in (403, 404)
     for wrong in ({"audience": None}, {"audience": "a"}, {"audience": [""]}, {"audience": [1]}):
         assert client.json("PATCH", path, wrong).status == 400
-
-
-def test_mcp_serves_the_labels_of_the_request(client: Client) -> None:
-    def call(name: str, **arguments: Any) -> str:
-        message = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments},
-        }
-        headers = [
-            (HEADER, "group:legal"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2025-06-18"),
-        ]
-        begun = client.json(
-            "POST",
-            "/mcp/w",
-            {
-                "jsonrpc": "2.0",
-                "id": 0,
-                "method": "initialize",
-                "params": {
-                    "protocolVersion": "2025-06-18",
-                    "capabilities": {},
-                    "clientInfo": {"name": "test", "version": "1"},
-                },
-            },
-            headers=headers,
-        )
-        session = begun.header("mcp-session-id")
-        assert session is not None
-        headers.append(("mcp-session-id", session))
-        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        client.json("POST", "/mcp/w", note, headers=headers)
-        foreign = [(HEADER, "group:board"), *headers[1:]]
-        assert client.json("POST", "/mcp/w", message, headers=foreign).status >= 400
-        return client.json("POST", "/mcp/w", message, headers=headers).body.decode()
-
-    said = call("search", query="lamp")
-
-    assert "lawyers" in said
-    assert "board" not in said
 
 
 def test_company_library_shows_each_caller_their_documents(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ Each runs with the environment and the settings of its service; only the address
 and the folder of the secrets are this machine's.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -107,9 +105,7 @@ def documented(command: str) -> list[str]:
 
 
 @proves("operations.compose-commands")
-def test_the_commands_of_the_deployment_work_in_their_order(
-    containers: Containers, tmp_path: Path
-) -> None:
+def test_the_commands_of_the_deployment_work_in_their_order(containers: Containers, tmp_path: Path):
     # Before the tables exist, every command names the one that creates them.
     code, _, said = containers.run("api", *documented("init"))
     assert (code, "prepare-store" in said) == (3, True)
@@ -135,8 +131,7 @@ def test_the_commands_of_the_deployment_work_in_their_order(
         port = server.address.rsplit(":", 1)[1].strip("/")
         # How long it takes on a busy machine is not the question here.
         code = check[3].replace("8700", port).replace("timeout=5", "timeout=60")
-        probe = [sys.executable, "-c", code]
-        assert subprocess.run(probe, check=False).returncode == 0
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
         assert server.get("v1/worlds").status_code == 401
         files = {"file": ("keys.md", KEYS.encode())}
         sent = mine.ask("POST", "v1/worlds/reading/documents", files=files)

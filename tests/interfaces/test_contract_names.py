@@ -1,7 +1,5 @@
 """Names that the contract fixes: of arguments in every world, of replies in `contract` worlds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audience of new documents of a world: chosen by every interface, stored and carried."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -49,9 +47,7 @@ def test_new_documents_have_the_audience_of_their_world(tmp_path: Path) -> None:
 
 
 @proves("audience.declared")
-def test_new_rule_applies_to_unchanged_files(
-    tmp_path: Path, lib: LibraryFixture, world: World
-) -> None:
+def test_new_rule_applies_to_unchanged_files(tmp_path: Path, lib: LibraryFixture, world: World):
     lib.write("f/hr/pay.txt", "The payroll.")
     world.ingest(str(tmp_path / "files" / "f"))
     assert labels_in(world) == {"pay.txt": ("everyone",)}
@@ -97,7 +93,6 @@ def test_default_audience_is_hidden_from_callers_with_labels(lib: LibraryFixture
             for path in ("/v1/worlds", "/v1/worlds/world")
         ]
     assert not any(b"group:hr" in reply for reply in replies)
-    lib.library.close()
 
 
 @proves("audience.default")
@@ -116,7 +111,6 @@ def test_default_audience_is_set_over_http(lib: LibraryFixture) -> None:
         assert change(audience_required=True) is None
         assert change(audience=[]) == []
         assert change(audience=["x"], audience_required=True) == "error"
-    lib.library.close()
 
 
 @proves("audience.default")

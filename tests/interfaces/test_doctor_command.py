@@ -1,7 +1,5 @@
 """`truespan doctor` at the command line: text for people, JSON for scripts, codes for both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,9 +40,7 @@ def test_a_sound_library_is_told_so(folder: Path, capsys: pytest.CaptureFixture[
     assert NIGHT not in out
 
 
-def test_damage_is_planned_applied_and_reported(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_planned_applied_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]):
     damage(folder, "UPDATE chunks SET text = 'x'")
     assert doctor(folder) == 5
     out = capsys.readouterr().out

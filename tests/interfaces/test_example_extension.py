@@ -1,7 +1,5 @@
 """The package in examples/extension, installed as a user would."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -46,9 +44,7 @@ def run(environment: dict[str, str], folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_example_brings_format_models_and_command(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_example_brings_format_models_and_command(environment: dict[str, str], tmp_path: Path):
     (tmp_path / "village.cards").write_text(CARDS)
     run(environment, tmp_path, "init", "-L", "library")
     (tmp_path / "library" / "truespan.toml").write_text(

@@ -1,7 +1,5 @@
 """Following jobs on workers: the outcome in words and as the exit code."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import subprocess
@@ -101,16 +99,6 @@ def test_failed_job_ends_its_follower_with_the_error(
     assert capsys.readouterr().err == ""
 
 
-def test_failed_share_gives_the_exit_code_of_its_job(works: Works, files: Path) -> None:
-    opened = works.open()
-    world = opened.create_world("world")
-    job = world.ingest(files, background=True)
-    works.embedder.before = raising(ProviderRefused("The provider refused."))
-    opened.work(once=True)
-
-    assert follow_ingest(world, job, as_json=True, leave=False) == 4
-
-
 def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) -> None:
     _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
     job = response["job"]["id"]
@@ -122,8 +110,7 @@ def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) ->
     assert f"truespan jobs resume {job}" in err
     with open_library(terminal.folder / "library") as library:
         world = library.world("w")
-        found = world.jobs.get(job)
-        assert follow_ingest(world, found, as_json=True, leave=False) == 130
+        assert follow_ingest(world, world.jobs.get(job), as_json=True, leave=False) == 130
 
 
 def test_maintenance_exit_codes_are_the_same_on_workers(works: Works, files: Path) -> None:
@@ -176,8 +163,7 @@ def test_failures_come_first_and_omissions_are_counted() -> None:
     assert [line.split()[:2] for line in lines[2:12]] == [["failed", one.name] for one in badly]
     assert lines[2 + MAX_ROWS] == "... and 15 more: 15 embedded"
     assert lines[3 + MAX_ROWS :] == [f"removed: {one.name}" for one in gone]
-    everything = show_one_job(DONE, badly * 5, []).splitlines()
-    assert everything[-1] == "... and 10 more: 10 failed"
+    assert show_one_job(DONE, badly * 5, []).splitlines()[-1] == "... and 10 more: 10 failed"
 
 
 def test_a_follower_says_which_documents_a_job_pruned(
@@ -253,9 +239,7 @@ main()
 
 
 @pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
-def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
-    terminal: Terminal, command: str
-) -> None:
+def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(terminal: Terminal, command: str):
     if command != "ingest":
         assert terminal("ingest", str(terminal.files), "-w", "w", "--here")[0] == 0
     asked = {"ingest": ["ingest", str(terminal.files)], "doctor": ["doctor", "--background"]}
@@ -274,8 +258,7 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     assert "ueued as job" in first
     assert (follower.returncode, rest.count("No worker is running")) == (130, 1)
     # The same command, to be run in this process; the doctor has its own without --background.
-    lib = shlex.join(["truespan", *arguments, "--here"])
-    assert (lib in rest) is (command != "doctor")
+    assert (shlex.join(["truespan", *arguments, "--here"]) in rest) is (command != "doctor")
 
 
 def test_running_worker_is_not_reported_as_missing(terminal: Terminal) -> None:

@@ -1,7 +1,5 @@
 """Freshness over HTTP and on the command line, where readers get none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -36,7 +34,6 @@ def test_http_says_whether_sources_are_current(tmp_path: Path) -> None:
             expected = {"state": state, "reason": None}
             assert [each["freshness"] for each in listed["documents"]] == [expected]
             edit(lib)
-    lib.library.close()
 
 
 @proves("freshness.readers")
@@ -48,7 +45,6 @@ def test_http_has_no_freshness_for_readers(tmp_path: Path) -> None:
             body = {"query": KEY, "freshness": True}
             reply = client.json("POST", f"/v1/worlds/world/readers/ann/{path}", body)
             assert "There is no argument 'freshness'" in reply.content["detail"]
-    lib.library.close()
 
 
 @proves("freshness.states")

@@ -1,7 +1,5 @@
 """Hostile names in every place of a request: traversal, encodings, lookalikes, injections."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -221,9 +219,7 @@ def test_hostile_names_in_query_strings_are_refused(
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("header", ["x-rag-domain", "idempotency-key", "content-type"])
-def test_hostile_names_in_headers_are_refused(
-    made: Estate, client: Client, key: str, header: str
-) -> None:
+def test_hostile_names_in_headers_are_refused(made: Estate, client: Client, key: str, header: str):
     for call in map(by_name, ("chat", "search", "setPosition")):
         one = request(call, made.names)
         for name, text in HOSTILE.items():
@@ -258,9 +254,7 @@ def test_forwarding_headers_change_nothing(made: Estate, client: Client) -> None
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("member", ["kind", "title", "language", "version", "chunking", "tags"])
-def test_hostile_names_in_upload_fields_are_refused(
-    made: Estate, client: Client, member: str
-) -> None:
+def test_hostile_names_in_upload_fields_are_refused(made: Estate, client: Client, member: str):
     # This token may not upload; its fields are validated all the same.
     kind = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
     for text in HOSTILE.values():

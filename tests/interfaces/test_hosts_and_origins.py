@@ -1,7 +1,5 @@
 """Accepted hosts and origins of the server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,13 +192,6 @@ def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
 
 
 # CORS, where the operator allows it
-
-
-def test_replies_have_no_cors_headers_by_default(plain: Client) -> None:
-    response = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
-
-    assert response.code == "origin_refused"
-    assert gave_nothing(response)
 
 
 def test_allowed_origin_gets_cors_headers(sharing: Client) -> None:

@@ -1,7 +1,5 @@
 """Answers over HTTP: the mode in a header, domains, and requests to models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +15,6 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.providers.chat import KEY, OpenAiChatServer, openai_chat
 from tests.support.providers.loopback import Loopback
-from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
 from truespan.extensions.server.http.app import ServerOptions
@@ -44,7 +41,6 @@ def studied(folder: Path, *scores: float, **models: Any) -> Iterator[tuple[Study
     made.scores(*scores)
     with serve_library(made.library) as client:
         yield made, client
-    made.library.close()
 
 
 def events(response: Response) -> list[tuple[str, Any]]:
@@ -218,22 +214,6 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
         foreign, absent = response("elsewhere", path, **more), response("elsewhen!", path, **more)
         assert foreign.status == absent.status == 404
         assert foreign.body.replace(b"elsewhere", b"elsewhen!") == absent.body
-
-
-def test_chat_uses_the_default_or_only_world(lib: LibraryFixture) -> None:
-    lib.world("one", a__txt="The lamp went out at midnight.")
-    two = lib.world("two", a__txt="The lamp went out at midnight.")
-    key = lib.library.tokens.create("mine", worlds=["one"])[1].reveal()
-    with serve_library(lib.library, ServerOptions(world=two.id)) as client:
-        chosen = asked(client, "/chat", None).content["decision_explain"]["retrieval_target"]
-        hidden = client.json("POST", "/chat", {"query": "x"}, token=key)
-    with serve_library(lib.library) as client:
-        only = client.json("POST", "/chat", {"query": "the lamp"}, token=key)
-    lib.library.close()
-
-    assert chosen.startswith("two")
-    assert hidden.content["decision_explain"]["retrieval_target"].startswith("one")
-    assert only.content["decision_explain"]["retrieval_target"].startswith("one")
 
 
 # Requests to providers

@@ -1,7 +1,5 @@
 """A client that disconnects before the model answers cancels the call."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -62,8 +60,7 @@ class Silent:
         assert self.over.wait(600)
 
     def abandoned(self) -> float:
-        found = samples(self.metrics.exposition())
-        return number(found, "abandoned_total", request="answer")
+        return number(samples(self.metrics.exposition()), "abandoned_total", request="answer")
 
     def close(self) -> None:
         self.over.set()
@@ -170,9 +167,7 @@ def test_a_search_over_its_time_gives_up_its_thread(unanswered: tuple[Library, O
 
 
 @proves("tenants.no-stall")
-def test_a_call_of_mcp_over_its_time_gives_up_its_thread(
-    unanswered: tuple[Library, Ollama],
-) -> None:
+def test_a_call_of_mcp_over_its_time_gives_up_its_thread(unanswered: tuple[Library, Ollama]):
     library, server = unanswered
     options = replace(HASTY, world="world", mcp_owner=True)
     with serve_library(library, options) as client:

@@ -1,7 +1,5 @@
 """Requests to a generation by its number, and as a reader at a position that is not recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,9 +60,7 @@ def test_a_request_uses_the_generation_it_names(lib: LibraryFixture, client: Cli
     assert {one["receipt"]["generation"] for one in usual["passages"]} == {1}
 
 
-def test_wrong_generations_are_refused_with_their_codes(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_wrong_generations_are_refused_with_their_codes(lib: LibraryFixture, client: Client):
     for call in CALLS:
         body = body_of(call)
         absent = client.json("POST", f"/v1/worlds/w/{call}?generation=9", body)
@@ -88,9 +84,7 @@ def test_wrong_generations_are_refused_with_their_codes(
 
 
 @proves("reading.non-interference")
-def test_a_reader_can_choose_neither_generation_nor_position(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_a_reader_can_choose_neither_generation_nor_position(lib: LibraryFixture, client: Client):
     tokens = lib.library.tokens
     bound = tokens.create("t", worlds="w", readers="ada")[1].reveal()
     follower = tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal()

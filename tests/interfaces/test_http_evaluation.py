@@ -1,7 +1,5 @@
 """Golden queries over HTTP: the same figures as the library, with progress, and for whom."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,6 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.extensions.quality.compare import compare, gate
 from truespan.extensions.quality.evaluate import Evaluation
 from truespan.extensions.quality.report import EvaluationReport
-from truespan.extensions.quality.world import EvaluationProgress
 
 GOLDEN = """
 - id: key
@@ -107,17 +104,6 @@ def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> 
     assert report["comparisons"] == whole["comparisons"]
     msgspec.convert(report, EvaluationReport)
     assert report["evaluations"][0]["totals"]["judged"] == 2
-
-
-def test_an_evaluation_that_is_closed_asks_nothing_more(lib: LibraryFixture) -> None:
-    steps = lib.library.world("w").evaluation.report_stream(GOLDEN.encode())
-    asked = lib.embedder.calls
-
-    assert next(steps) == EvaluationProgress(0, 2)
-    assert lib.embedder.calls == asked
-    assert next(steps) == EvaluationProgress(1, 2)
-    steps.close()  # type: ignore[attr-defined]
-    assert list(steps) == []
 
 
 def test_wrong_arguments_are_refused_before_anything_is_asked(

@@ -1,7 +1,5 @@
 """Incomplete requests: endless headers, and idle connections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,9 +45,7 @@ def test_a_head_that_does_not_end_is_refused(client: Client, piece: bytes) -> No
 
 
 def test_a_long_head_that_ends_is_read(client: Client) -> None:
-    response = sent(client, BEGUN + PIECE * 6, b"\r\n")
-
-    assert response.status == 200
+    assert sent(client, BEGUN + PIECE * 6, b"\r\n").status == 200
 
 
 def test_a_long_body_is_no_long_head(client: Client) -> None:

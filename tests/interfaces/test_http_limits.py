@@ -1,7 +1,5 @@
 """Limits of the HTTP server: sizes, times and rates, and clients that disconnect."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Web pages over HTTP: a job fetches them from the hosts that the operator allows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,9 +57,7 @@ def test_pages_of_allowed_hosts_become_documents(client: Client, library: Librar
     assert world.documents.list() == []
 
 
-def test_other_addresses_are_refused_before_a_job_is_created(
-    client: Client, library: Library
-) -> None:
+def test_other_addresses_are_refused_before_a_job_is_created(client: Client, library: Library):
     for url in (
         "http://elsewhere.example/",
         "ftp://127.0.0.1/a",

@@ -1,7 +1,5 @@
 """Permissions that are missing or revoked: a refused request changes nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,9 +70,7 @@ def test_a_position_that_is_refused_has_not_moved(
     assert reader.position().sid == 0
 
 
-def test_readers_are_listed_for_callers_who_may_read_all(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_readers_are_listed_for_callers_who_may_read_all(lib: LibraryFixture, client: Client):
     world = lib.library.world("w")
     for name in ("zoe", "ada"):
         world.reader(name).set_position("a.txt", sentence=0)
@@ -88,9 +84,7 @@ def test_readers_are_listed_for_callers_who_may_read_all(
     assert "zoe" not in json.dumps(refused.content)
 
 
-def test_caller_who_may_only_write_can_follow_its_uploads(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_caller_who_may_only_write_can_follow_its_uploads(lib: LibraryFixture, client: Client):
     writer = token(lib, "write")
     sent = client.send(
         "POST",
@@ -140,9 +134,7 @@ def test_only_administrators_reingest_server_files(lib: LibraryFixture, client: 
     assert done["job"]["resumable"] is False
 
 
-def test_a_cancelled_job_says_whether_it_can_be_resumed(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_a_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, client: Client):
     world, components = lib.library.world("w"), lib.library._components
     store, scope = components.store, world.access.writable_scope()
     request = IngestRequest((lib.write("b.txt", TEXT),)).to_json()
@@ -157,9 +149,7 @@ def test_a_cancelled_job_says_whether_it_can_be_resumed(
     assert {one["id"]: one["resumable"] for one in listed[:2]} == {job.id: True, other.id: False}
 
 
-def test_a_token_that_is_revoked_loses_the_stream_of_a_job(
-    lib: LibraryFixture, client: Client
-) -> None:
+def test_a_token_that_is_revoked_loses_the_stream_of_a_job(lib: LibraryFixture, client: Client):
     store, scope = lib.library._components.store, lib.library.world("w").access.writable_scope()
     job = store.jobs.begin(scope, "ingest", "{}", lib.library._components.processes.own())
     record, secret = lib.library.tokens.create("t", worlds="w")
@@ -205,7 +195,7 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
     assert asked() == absent
 
 
-def test_a_usual_world_that_is_foreign_is_not_told(lib: LibraryFixture) -> None:
+def test_usual_world_is_used_and_named_only_for_callers_who_may_see_it(lib: LibraryFixture) -> None:
     lib.library.create_world("drafts")
     own = lib.library.tokens.create("t", worlds="drafts")[1].reveal()
     both = lib.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
@@ -221,11 +211,6 @@ def test_a_usual_world_that_is_foreign_is_not_told(lib: LibraryFixture) -> None:
     assert of_usual.content["decision_explain"]["retrieval_target"] == "w@1"
     assert (unsaid.status, unsaid.code) == (400, "world_not_named")
 
-
-def test_the_usual_world_is_named_to_callers_who_may_see_it(lib: LibraryFixture) -> None:
-    lib.library.create_world("drafts")
-    own = lib.library.tokens.create("t", worlds="drafts")[1].reveal()
-    both = lib.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
     usual = lib.library.world("w").id
 
     with serve_library(lib.library, ServerOptions(world=usual)) as asking:

@@ -1,7 +1,5 @@
 """Text past a reader's position or of other worlds never leaves through HTTP or MCP."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator
@@ -117,32 +115,6 @@ def test_reader_replies_have_no_text_past_the_position(shelf: Shelf, sid: int) -
             heard |= found
 
     assert len(heard - unread) >= min(sid + 1, 20)
-
-
-@proves("reading.non-interference", "reading.every-surface")
-def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> None:
-    # Unread things have the names that the first book gave them.
-    asked = shelf.requests()
-    whole = plain_book(LENGTH)
-    kept = whole[: whole.index(canary(READ + 1))].rsplit("The ", 1)[0]
-    ends = ("", f"{kept} And so it ended.\n", f"{kept} {plain_book(90)}", f"{kept} # New\n\nEnd.")
-    with serve_library(shelf.lib.library, CLOSED) as client:
-
-        def replies() -> list[tuple[object, ...]]:
-            found = [shown(one.sent(client, shelf.key)) for one in asked]
-            # New conversations and notes would be listed the next time.
-            shelf.world.delete_conversations(erase=False)
-            shelf.world.reader("ann").notes.delete_all()
-            return found
-
-        before = replies()
-        for end in ends[1:]:
-            shelf.write(end)
-            assert shelf.world.reader("ann").position().sid == READ
-            for one, first, now in zip(asked, before, replies(), strict=True):
-                assert now == first, (str(one), parts(one))
-
-    assert sum(reply[0] == 200 for reply in before) > 20
 
 
 @proves("search.non-interference", "reading.non-interference")

@@ -1,7 +1,5 @@
 """Callers of the HTTP server take turns, and work ends when its client is gone."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -165,9 +163,7 @@ def test_identifying_the_caller_of_a_long_body_has_a_deadline(lib: LibraryFixtur
 
 @proves("tenants.no-stall")
 @pytest.mark.parametrize("in_flight", [1, 2])
-def test_embeddings_stop_after_the_text_at_hand_at_the_deadline(
-    tmp_path: Path, in_flight: int
-) -> None:
+def test_embeddings_stop_after_the_text_at_hand_at_the_deadline(tmp_path: Path, in_flight: int):
     embedder = WordEmbedder(limits=EmbeddingLimits(items=1, in_flight=in_flight, joint=False))
     lib = make_library(tmp_path, embedder=embedder)
     lib.world("w", lamp__txt="The lamp in the saloon went out.")

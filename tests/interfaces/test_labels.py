@@ -1,7 +1,5 @@
 """Labels, metadata and facets from the command line and over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The MCP tools, through a real server process and the SDK's own client."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,14 +62,12 @@ def timeless(bundle: Any) -> Any:
 # Lists
 
 
-def test_every_type_of_a_result_has_a_description(ann: Session, owner: Session) -> None:
+def test_tools_are_described_and_differ_by_role(ann: Session, owner: Session) -> None:
     for server in (ann, owner):
         for name, tool in server.tools().items():
             types = (tool.output_schema or {})["$defs"]
             assert [kind for kind in types if not types[kind].get("description")] == [], name
 
-
-def test_readers_and_owners_have_different_tools(ann: Session, owner: Session) -> None:
     for server, name in ((ann, "search"), (ann, "retrieve"), (owner, "retrieve_context")):
         with pytest.raises(MCPError) as refusal:
             server.call(name, query=QUESTION)
@@ -127,9 +123,8 @@ def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> N
 
 def test_position_of_current_and_named_book(ann: Session) -> None:
     current = found_in(ann.call("get_reading_position"))
-    named = found_in(ann.call("get_reading_position", book="lamp.md"))
 
-    assert current == named
+    assert current == found_in(ann.call("get_reading_position", book="lamp.md"))
     assert current["position"]["chapter"] == "Two: The Storm"
     assert current["warnings"] == []
     for book in ("other.md", "nowhere.md"):

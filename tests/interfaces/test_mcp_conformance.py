@@ -6,8 +6,6 @@ texts is run against the same code with the suite's ones; the rest asks for pict
 sounds, or questions back to the user, which this server does not have.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -109,9 +107,7 @@ def served(library: Path, *options: str) -> Iterator[str]:
 
 @proves("mcp.retrieval")
 @pytest.mark.parametrize("said", ["--mcp-reader=ann", "--mcp-owner"])
-def test_the_conformance_suite_passes_where_it_applies(
-    library: Path, tmp_path: Path, said: str
-) -> None:
+def test_the_conformance_suite_passes_where_it_applies(library: Path, tmp_path: Path, said: str):
     expected = tmp_path / "expected.yml"
     lines = [f"  - {name}\n" for name in (*WITH_TOOLS_OF_THE_SUITE, *NOT_OURS)]
     expected.write_text("".join(["server:\n", *lines]), "utf-8")

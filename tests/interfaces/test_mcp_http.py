@@ -1,7 +1,5 @@
 """MCP over HTTP and over pipes: real servers, the SDK's client, and every byte that was sent."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator
@@ -145,9 +143,7 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
 
 
 @proves("mcp.retrieval", "mcp.text-as-data")
-def test_both_get_what_the_library_gives(
-    ann: Session, owner: Session, opened: truespan.Library
-) -> None:
+def test_both_get_what_the_library_gives(ann: Session, owner: Session, opened: truespan.Library):
     read = ann.call("retrieve_context", query=QUESTION)
     found = owner.call("retrieve", query=QUESTION)
 

@@ -1,7 +1,5 @@
 """The MCP server as a process: output, start and end."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -252,9 +250,7 @@ def test_the_configuration_of_each_client_has_the_same_command(
 
 
 @proves("mcp.writes-opt-in")
-def test_options_that_could_not_work_are_refused(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_could_not_work_are_refused(library: Path, capsys: pytest.CaptureFixture[str]):
     for options, said in (
         ([], "--reader NAME"),
         (["--reader", "ann", "--owner"], "--owner"),

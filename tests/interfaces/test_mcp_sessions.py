@@ -1,7 +1,5 @@
 """Access to MCP over HTTP: targets, roles and owners of sessions."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -177,7 +175,7 @@ def test_anonymous_access_is_what_the_operator_chose(lib: Here) -> None:
             response("two/2", **said)
 
 
-def test_a_refusal_is_a_problem_that_says_what_to_do(lib: Here, at: Address) -> None:
+def test_refusals_say_what_to_do_and_hide_foreign_worlds(lib: Here, at: Address) -> None:
     refused = at.post(GREETING)
     several = at.post(GREETING, token(lib, worlds=["one", "two/2"]))
 
@@ -188,8 +186,6 @@ def test_a_refusal_is_a_problem_that_says_what_to_do(lib: Here, at: Address) -> 
     assert refused.json()["code"] == "not_allowed"
     assert at.post(GREETING, path="/one/ann/more").status_code == 404
 
-
-def test_foreign_world_is_reported_as_absent(lib: Here, at: Address) -> None:
     one = token(lib, worlds="one")
     answers = [at.post(GREETING, one, f"/{name}") for name in ("empty", "absent", "two%2F2")]
 
@@ -344,9 +340,7 @@ def test_there_is_no_stream_that_could_stay_open(lib: Here, at: Address) -> None
 
 
 def test_a_body_that_is_too_large_is_refused_unread(lib: Here, at: Address) -> None:
-    one = token(lib, worlds="one")
-
-    assert at.post("x" * (1 << 20), one).status_code == 413
+    assert at.post("x" * (1 << 20), token(lib, worlds="one")).status_code == 413
 
 
 def test_request_admitted_by_the_gateway_passes_host_check(lib: Here, at: Address) -> None:

@@ -1,7 +1,5 @@
 """Tokens at MCP over HTTP: the same isolation as in every other operation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +12,7 @@ from truespan.extensions.server.http.app import ServerOptions
 from truespan.extensions.server.http.auth import AuthPolicy
 
 CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
-KINDS = ("read", "follow", "write", "administer", "administer+follow+read+write", "two worlds",
-         "none left", "a reader", "a reader of no book", "two readers")  # fmt: skip
+KINDS = ("administer+follow+read+write", "none left", "a reader of no book")
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +55,7 @@ def test_mcp_foreign_and_absent_replies_are_equal(tmp_path_factory: pytest.TempP
     asked = list({str(one) + repr(one.params): one for one in asked}.values())
 
     def replies(client: Client) -> list[tuple[str, Message, Response]]:
-        return [
-            (kind, one, one.sent(client, made.keys[kind])) for kind in KINDS[-6::2] for one in asked
-        ]
+        return [(kind, one, one.sent(client, made.keys[kind])) for kind in KINDS for one in asked]
 
     with serve_library(made.lib.library, CLOSED) as client:
         foreign = replies(client)
@@ -90,51 +85,6 @@ def test_mcp_accepts_tokens_only_and_needs_one(made: Estate) -> None:
     assert (response[0].status, response[0].code) == (401, "unauthorized")
     assert (untold.status, untold.code) == (403, "not_allowed")
     assert wrong.code == "unauthorized"
-
-
-@proves("authority.only-narrows")
-def test_mcp_token_gets_its_tools_and_its_own_session(made: Estate) -> None:
-    serving = ServerOptions(auth=AuthPolicy(needs_token=True))
-    owning = f"/mcp/{made.names.world}"
-    with serve_library(made.lib.library, CLOSED) as client:
-        tools = {
-            kind: [
-                tool["name"]
-                for tool in result_of(Message(owning, "tools/list", {}).sent(client, key))
-                .get("result", {})
-                .get("tools", [])
-            ]
-            for kind, key in made.keys.items()
-            if kind in KINDS
-        }
-    with serve_library(made.lib.library, serving) as client:
-        hello = Message(owning, "initialize", {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "one", "version": "1"},
-        }).sent(client, made.keys["read"])  # fmt: skip
-        session = hello.header("mcp-session-id")
-        assert session
-        stolen = client.json(
-            "POST",
-            owning,
-            {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
-            headers=[
-                ("accept", "application/json, text/event-stream"),
-                ("mcp-session-id", session),
-                ("mcp-protocol-version", "2025-11-25"),
-            ],
-            token=made.keys["two worlds"],
-        )
-
-    reading = ["list_books", "get_reading_position", "retrieve_context", "list_notes"]
-    all_of_it = ["search", "retrieve"]
-    assert tools["read"] == tools["administer+follow+read+write"] == all_of_it
-    assert tools["two worlds"] == all_of_it
-    assert tools["a reader"] == tools["a reader of no book"] == reading
-    for kind in ("write", "administer", "none left", "two readers", "follow"):
-        assert tools[kind] == [], kind
-    assert stolen.status >= 400
-    assert b"search" not in stolen.body
 
 
 HOSTILE = (

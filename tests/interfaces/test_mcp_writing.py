@@ -1,7 +1,5 @@
 """The MCP tools that write: who gets them, what they do, and what they must not reveal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,8 +227,7 @@ def test_set_position_moves_both_ways_and_reports_before(lib: LibraryFixture) ->
         assert word not in ann.everything
     ann.call("retrieve_context", query=QUESTION)
     assert "Storm" not in ann.everything
-    none = ann.call("set_position", sentence=-1)
-    assert none["position"]["last_sentence"] is None
+    assert ann.call("set_position", sentence=-1)["position"]["last_sentence"] is None
     assert "nothing read yet" in ann.text
 
 

@@ -1,7 +1,5 @@
 """The embedding model of a world, chosen by its name on the command line, over HTTP and in code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -46,9 +44,7 @@ def test_init_with_a_model_creates_a_world_that_uses_it(capsys: pytest.CaptureFi
     assert NOTE in capsys.readouterr().out
 
 
-def test_init_refuses_another_model_for_a_world_with_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_init_refuses_another_model_for_a_world_with_one(capsys: pytest.CaptureFixture[str]):
     assert run(["ingest", "flut.txt", "-L", "library"]) == 0
 
     assert run(["init", "-L", "library", "-w", "main", "--model", "multilingual"]) == 2

@@ -1,7 +1,5 @@
 """The same requests through library, command line, HTTP and MCP give the same results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,8 @@ from tests.interfaces.clients import (
     LibraryInterface,
     McpInterface,
     Outcome,
-    settled,
 )
 from tests.interfaces.http_client import Client, serve_library
-from tests.interfaces.mcp_clients import command, session
 from tests.promises import proves
 
 QUESTION = "Who had the key to the tower?"
@@ -318,17 +314,3 @@ def test_unrelated_selection_is_the_same_failure_everywhere(interfaces: list[Any
 
     assert len(found) == 4
     assert all(one == found["library"] for one in found.values())
-
-
-@proves("mcp.retrieval")
-def test_mcp_process_gives_the_results_of_other_interfaces(
-    interfaces: list[Any], library: Path, tmp_path: Path
-) -> None:
-    given = {"query": QUESTION, "top_k": 3}
-    with session(command(library, "--owner"), tmp_path / "owner.log") as owner:
-        answers = {name: owner.call(name, **given) for name in ("search", "retrieve")}
-
-    for name, result in answers.items():
-        expected = ask_all(interfaces, name, given)
-        for interface, one in expected.items():
-            assert settled(result.structured_content) == one.value, interface

@@ -1,7 +1,5 @@
 """The API of OpenAI: models, chats and embeddings, for owners and readers."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -35,7 +33,6 @@ def served(
     made.scores(0.9, 0.3)
     with serve_library(made.library, options or ServerOptions()) as client:
         yield made, client
-    made.library.close()
 
 
 def ask(

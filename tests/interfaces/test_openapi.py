@@ -1,7 +1,5 @@
 """The OpenAPI document is valid and complete, and the server does what it says (schemathesis)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -57,8 +55,7 @@ def document() -> Any:
 
 
 def operation_of(document: Any, operation: Operation) -> Any:
-    path = re.sub(r":\w+}", "}", operation.path)
-    return document["paths"][path][operation.method.lower()]
+    return document["paths"][re.sub(r":\w+}", "}", operation.path)][operation.method.lower()]
 
 
 def every_part(value: Any) -> Iterator[dict[str, Any]]:
@@ -90,27 +87,21 @@ def schema_of(document: Any, schema: Any) -> Any:
 # The document
 
 
-def test_document_is_valid_openapi(document: Any) -> None:
+def test_document_is_valid_and_described(document: Any) -> None:
     assert [
         error.message for error in jsonschema_rs.validator_for(OPENAPI_31).iter_errors(document)
     ] == []
 
-
-def test_invalid_document_is_detected(document: Any) -> None:
     broken = {**document, "paths": {"/v1/me": {"get": {"responses": {"oops": {}}}}}}
 
     assert not jsonschema_rs.validator_for(OPENAPI_31).is_valid(broken)
 
-
-def test_every_schema_is_valid(document: Any) -> None:
     for schema in document["components"]["schemas"].values():
         jsonschema_rs.meta.validate(
             {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
         )
         jsonschema_rs.validator_for(schema_of(document, schema))
 
-
-def test_every_schema_has_a_description(document: Any) -> None:
     schemas = document["components"]["schemas"]
 
     assert [name for name, schema in schemas.items() if not schema.get("description")] == []
@@ -152,9 +143,19 @@ def test_document_is_the_same_in_every_process() -> None:
     assert written[0].startswith(b'{"openapi":"3.1.0"')
 
 
-def test_document_has_version_and_licence(document: Any) -> None:
+def test_document_states_version_modes_and_orders(document: Any) -> None:
     assert document["info"]["version"] == truespan.__version__
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
+
+    modes = document["components"]["headers"]["X-Answer-Mode"]["schema"]["enum"]
+
+    assert sorted(modes) == sorted(AnswerMode)
+
+    parameters = document["paths"]["/v1/worlds/{world}/documents"]["get"]["parameters"]
+    schemas = {one["name"]: one["schema"] for one in parameters if "schema" in one}
+
+    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["status"]))) >= {*DocumentStatus}
+    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["sort"]))) >= {*DocumentSort}
 
 
 def test_document_says_whether_a_token_is_needed(document: Any) -> None:
@@ -280,20 +281,6 @@ def test_operation_lists_media_types_and_headers(document: Any) -> None:
     assert failing(check) == []
 
 
-def test_header_lists_the_answer_modes(document: Any) -> None:
-    modes = document["components"]["headers"]["X-Answer-Mode"]["schema"]["enum"]
-
-    assert sorted(modes) == sorted(AnswerMode)
-
-
-def test_list_of_documents_takes_every_status_and_order(document: Any) -> None:
-    parameters = document["paths"]["/v1/worlds/{world}/documents"]["get"]["parameters"]
-    schemas = {one["name"]: one["schema"] for one in parameters if "schema" in one}
-
-    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["status"]))) >= {*DocumentStatus}
-    assert set(re.findall(r'"([a-z]+)"', json.dumps(schemas["sort"]))) >= {*DocumentSort}
-
-
 def test_schemas_refuse_labels_and_queries_that_the_engine_refuses(document: Any) -> None:
     schemas = document["components"]["schemas"]
     audience = {"$defs": schemas, **schemas["NewWorld"]["properties"]["audience"]["anyOf"][0]}
@@ -311,11 +298,17 @@ def test_schemas_refuse_labels_and_queries_that_the_engine_refuses(document: Any
     assert [query(text) for text in queries] == [not is_blank(text) for text in queries]
 
 
-def test_rules_of_the_fuzzer_name_existing_operations() -> None:
+def test_fuzzer_rules_name_existing_operations() -> None:
     named = set().union(*fuzz_http_rules.BY_STATE.values())
 
     assert named <= {call.name for call in OPERATIONS}
     assert {call.name for call in OPERATIONS if call.writes} == fuzz_http_rules.WRITES
+
+    bodies = {call.name: set(members_of(call)) for call in OPERATIONS}
+    others = set().union(*(bodies[name] for name in bodies.keys() - ALIKE), {"stream"})
+    missing = {name: bodies[name] - others for name in ALIKE}
+
+    assert {name: members for name, members in missing.items() if members} == OWN
 
 
 # The server
@@ -327,14 +320,6 @@ ALIKE = {
 """Calls whose bodies have the members of other calls, hundreds of cases each."""
 OWN = {"search": {"floor"}, "chat": {"world", "conversation_id"}}
 """Members that only these calls have; `test_hostile_names.py` gives them values of other types."""
-
-
-def test_calls_that_are_left_out_have_the_members_of_others() -> None:
-    bodies = {call.name: set(members_of(call)) for call in OPERATIONS}
-    others = set().union(*(bodies[name] for name in bodies.keys() - ALIKE), {"stream"})
-    missing = {name: bodies[name] - others for name in ALIKE}
-
-    assert {name: members for name, members in missing.items() if members} == OWN
 
 
 def members_of(call: Operation) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """The server does what the OpenAPI document says for callers with tokens, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

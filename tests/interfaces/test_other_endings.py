@@ -4,8 +4,6 @@ The library, HTTP, MCP and the command line are asked everything that a reader c
 that a reader may not. Only what `VOLATILE_MEMBERS` and `VOLATILE_HEADERS` name may differ.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -332,9 +330,7 @@ def test_mcp_over_http_does_not_depend_on_the_ending(sides: tuple[Side, Side]) -
         for name, one in mcp_messages(sides).items()
     }
 
-    results = compare(sides, rows, least=120)
-
-    assert "green coat" in repr(results)
+    assert "green coat" in repr(compare(sides, rows, least=120))
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -358,9 +354,7 @@ def test_mcp_over_pipes_does_not_depend_on_the_ending(sides: tuple[Side, Side]) 
             "completion/complete", {"ref": reference, "argument": argument}
         )
 
-    results = compare(sides, rows, least=40)
-
-    assert "green coat" in repr(results)
+    assert "green coat" in repr(compare(sides, rows, least=40))
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -398,9 +392,8 @@ def test_command_line_does_not_depend_on_the_ending(
         ]
 
     rows = {" ".join(words): row(*words) for words in spelled}
-    results = compare(sides, rows, least=20)
 
-    assert "green coat" in repr(results)
+    assert "green coat" in repr(compare(sides, rows, least=20))
 
 
 @proves("reading.non-interference", "reading.re-anchored")

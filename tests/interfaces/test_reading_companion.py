@@ -1,7 +1,5 @@
 """The example of a reading companion over MCP, as its page says to start it."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

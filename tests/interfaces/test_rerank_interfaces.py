@@ -1,7 +1,5 @@
 """A configured reranker through library, command line, HTTP and MCP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,9 +66,7 @@ def test_every_interface_reranks_alike(
                 assert report["failure"] is None
 
 
-def test_the_command_line_explains_what_moved(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_explains_what_moved(library: Path, capsys: pytest.CaptureFixture[str]):
     words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]
     assert run([*words, "-o", "rerank=false"]) == 0
     assert "rerank" not in capsys.readouterr().out

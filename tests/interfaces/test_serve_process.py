@@ -1,7 +1,5 @@
 """`truespan serve` as a process: start, refusals and end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -265,8 +263,7 @@ def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
         world = opened.world("w")
         assert [job.id for job in world.jobs.list()] == jobs
         assert [document.name for document in world.documents.list()] == before
-    left = [path for path in (library / "uploads").rglob("*") if path.is_file()]
-    assert left == []
+    assert [path for path in (library / "uploads").rglob("*") if path.is_file()] == []
 
 
 def test_serve_restarts_a_killed_worker(library: Path, tmp_path: Path) -> None:

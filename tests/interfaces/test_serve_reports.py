@@ -1,7 +1,5 @@
 """Messages of `truespan serve`: its start, and the log of requests."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
@@ -90,9 +88,7 @@ def test_each_request_is_one_line_on_demand(lib: LibraryFixture, log: io.StringI
         assert word not in log.getvalue(), word
 
 
-def test_without_the_option_there_is_no_log_of_requests(
-    lib: LibraryFixture, log: io.StringIO
-) -> None:
+def test_without_the_option_there_is_no_log_of_requests(lib: LibraryFixture, log: io.StringIO):
     with serve_library(lib.library, ServerOptions()) as client:
         reply = client.json("GET", "/health")
 

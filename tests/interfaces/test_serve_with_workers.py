@@ -1,7 +1,5 @@
 """A server on a library in PostgreSQL: uploads are ingested by a worker."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

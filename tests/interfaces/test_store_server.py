@@ -1,7 +1,5 @@
 """A library whose store is in PostgreSQL, from its settings to its commands."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,9 +118,7 @@ def test_command_line_follows_jobs_on_workers(terminal: Terminal) -> None:
     assert terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")[0] == 0
 
 
-def test_a_library_in_a_file_has_no_workers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_library_in_a_file_has_no_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     alone = Terminal(tmp_path, capsys)
     assert alone("init")[0] == 0
 

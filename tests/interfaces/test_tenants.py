@@ -1,7 +1,5 @@
 """Every token in every operation: what it may not see is reported as absent, byte for byte."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -273,9 +271,7 @@ def test_key_that_observes_reads_the_metrics_and_nothing_else(made: Estate, clie
 
 
 @proves("authority.only-narrows")
-def test_token_of_a_reader_is_limited_to_that_reader_and_world(
-    made: Estate, client: Client
-) -> None:
+def test_token_of_a_reader_is_limited_to_that_reader_and_world(made: Estate, client: Client):
     key, own = made.keys["a reader"], made.names
     other = own.changed(reader="somebody else")
     for call in OPERATIONS:

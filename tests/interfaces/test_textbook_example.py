@@ -1,7 +1,5 @@
 """The example application for textbooks: it serves, uploads, and answers about a marked passage."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Times are ISO 8601 in UTC in every reply over HTTP and in every --json output."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -84,7 +82,6 @@ def test_http_replies_have_iso_times(tmp_path: Path) -> None:
         receipt = client.json("DELETE", f"{path}/a.txt").content
         require_iso(receipt, "deleted_at")
         assert receipt["digest"] == digest_of(receipt)
-    lib.library.close()
 
 
 @proves("interfaces.iso-times")

@@ -1,7 +1,5 @@
 """Labels of tokens and of requests: who the caller is, before any document is looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The TypeScript client: built from the OpenAPI document, and used against a server."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

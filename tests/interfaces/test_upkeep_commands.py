@@ -1,7 +1,5 @@
 """`truespan repair` and `truespan doctor` on a library with workers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -85,9 +83,7 @@ def test_repair_stays_here_if_it_is_told_to(terminal: Terminal) -> None:
     assert terminal.json("worker", "--once") == (0, {"carried_out": 1})
 
 
-def test_the_doctor_looks_and_mends_in_the_background(
-    terminal: Terminal, database: Database
-) -> None:
+def test_the_doctor_looks_and_mends_in_the_background(terminal: Terminal, database: Database):
     damage(database)
 
     with a_worker(terminal):
@@ -96,8 +92,7 @@ def test_the_doctor_looks_and_mends_in_the_background(
         after, _ = terminal.json("doctor", "--background")
 
     assert (found, mended, after) == (5, 0, 0)
-    levels = {line["level"] for line in told["jobs"][0]["log"]}
-    assert levels == {"info", "warning"}
+    assert {line["level"] for line in told["jobs"][0]["log"]} == {"info", "warning"}
     assert "Store and index agree" in out
     job = told["jobs"][0]["job"]["id"]
     assert "damaged_text" in terminal("jobs", "show", job, "-w", "w")[1]
@@ -105,9 +100,7 @@ def test_the_doctor_looks_and_mends_in_the_background(
     assert (code, "jobs missing from the queue" in out) == (0, True)
 
 
-def test_background_is_refused_without_workers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_background_is_refused_without_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     alone = Terminal(tmp_path, capsys)
     assert alone("init", "--world", "w")[0] == 0
 

@@ -1,7 +1,5 @@
 """Commands write only to the library, and connect to nothing on a network."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -100,8 +98,7 @@ def test_commands_write_nowhere_else_and_use_no_network(ran: Ran) -> None:
     sockets = f"/tmp/truespan-{os.getuid()}"
     allowed = (str(ran.library), str(ran.place / "tmp"), sockets, "/dev/", "/proc/")
     lines = [line for path in ran.traces.iterdir() for line in path.read_text().splitlines()]
-    elsewhere = [line for line in lines if not _is_allowed(line, allowed)]
-    assert elsewhere == []
+    assert [line for line in lines if not _is_allowed(line, allowed)] == []
     assert any(str(ran.library / "store.db") in line for line in lines)
 
 

@@ -1,7 +1,5 @@
 """Settings of answers that contradict each other, or the profile, refuse to start."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers of a world, end to end: which mode, whose words, on what grounds, and what is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -212,18 +210,14 @@ def test_a_short_query_is_held_to_more(
     assert answer.decision_explain["thresholds"] == limits
 
 
-@proves("decision.short-query-tightens")
-def test_the_tightened_low_threshold_is_the_floor_of_the_search(tmp_path: Path) -> None:
+@proves("decision.short-query-tightens", "decision.short-query-one-request")
+def test_tightened_thresholds_apply_to_one_request(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7, 0.27)
 
     assert len(room.world.answer("keys").retrieved_chunks_metadata) == 1
     assert len(room.world.answer(QUESTION).retrieved_chunks_metadata) == 2
 
-
-@proves("decision.short-query-one-request")
-def test_tightening_ends_with_its_request(tmp_path: Path) -> None:
-    room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
 
     modes = [room.world.answer(query).mode for query in (QUESTION, "keys", QUESTION, "keys")]
@@ -381,6 +375,5 @@ def test_a_world_does_not_see_the_log_of_another(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
     room.world.answer(QUESTION)
-    other = room.library.create_world("other")
 
-    assert other.usage() == []
+    assert room.library.create_world("other").usage() == []

@@ -1,7 +1,5 @@
 """Audiences of documents in backups, copies of a store, generations, and parts of files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -148,9 +146,7 @@ def test_parts_of_a_file_have_its_audience(lib: LibraryFixture, world: World) ->
 
 
 @proves("audience.carried", "audience.enforced")
-def test_document_with_damaged_audience_is_for_the_owner_alone(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_document_with_damaged_audience_is_for_the_owner_alone(lib: LibraryFixture, world: World):
     fill(world)
     for name, text in (("night.md", "everyone"), ("rope.txt", "group:none"), ("lamp.txt", "")):
         lib.sql("UPDATE revisions SET audience = ? WHERE name = ?", text, name)

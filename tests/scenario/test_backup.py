@@ -1,7 +1,5 @@
 """Backups: a restore gives the same library, or is refused as a whole."""
 
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -150,9 +148,7 @@ def test_exchanged_member_of_an_archive_is_refused(backup: Path, tmp_path: Path)
 
 
 @proves("upkeep.backup-restores")
-def test_a_store_with_statements_of_its_own_is_refused(
-    backup: Path, tmp_path: Path, source: Path
-) -> None:
+def test_a_store_with_statements_of_its_own_is_refused(backup: Path, tmp_path: Path, source: Path):
     import apsw
 
     with zipfile.ZipFile(backup) as archive:
@@ -209,8 +205,7 @@ def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_pa
 def test_backup_during_writes_is_one_state_of_the_library(source: Path, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("A text that is on its way. It is not there yet.")
     with opened(source) as library, opened(source) as other:
-        scope = other.world("other").access.scope()
-        assert scope is not None
+        assert other.world("other").access.scope() is not None
         with other._components.store._db.write_every_world() as session:  # type: ignore[attr-defined]
             session.execute("UPDATE worlds SET name = 'changing' WHERE name = 'other'")
             report = library.backup(tmp_path / "b")

@@ -1,7 +1,5 @@
 """Backups of libraries on SQLite and on PostgreSQL, with one file format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,9 +60,7 @@ def worlds_in(folder: Path) -> list[str]:
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("vectors", [True, False])
-def test_restored_library_answers_byte_for_byte(
-    source: Path, tmp_path: Path, vectors: bool
-) -> None:
+def test_restored_library_answers_byte_for_byte(source: Path, tmp_path: Path, vectors: bool):
     with opened(source) as library:
         before = told(library)
         report = library.backup(tmp_path / "b", vectors=vectors)
@@ -107,9 +103,7 @@ def test_a_truncated_backup_is_refused_and_nothing_is_made(
 
 
 @proves("upkeep.backup-restores")
-def test_a_library_that_is_there_is_not_restored_over(
-    source: Path, backup: Path, tmp_path: Path
-) -> None:
+def test_a_library_that_is_there_is_not_restored_over(source: Path, backup: Path, tmp_path: Path):
     again = home(tmp_path / "again")
     with opened(again, create=True) as library:
         library.create_world("mine")

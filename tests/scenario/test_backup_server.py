@@ -1,7 +1,5 @@
 """Backups of a library in PostgreSQL: one state of it, and back into either kind of store."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Passages say on which page, slide or row their best sentence is, beside their own place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attempts to break ingestion: stopped anywhere, two at once, and documents made to tell on."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading requests do not wait for writers just to write a cache, a mark or a log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -92,6 +90,4 @@ def test_marks_of_damage_wait_briefly_at_most(tmp_path: Path) -> None:
     world = lib.world(a__txt=TEXT)
     lib.sql("DELETE FROM chunks")
 
-    waits = waits_of(lib, lambda: world.search("lamp"))
-
-    assert waits == [0, int(BRIEF_WAIT * 1000)]
+    assert waits_of(lib, lambda: world.search("lamp")) == [0, int(BRIEF_WAIT * 1000)]

@@ -5,8 +5,6 @@ What a caller gets must be what it was before, or what was changed must be left 
 doctor must find the change, unless the column is listed here with a reason.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import threading

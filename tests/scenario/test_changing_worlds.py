@@ -1,7 +1,5 @@
 """Requests during changes of the world answer from one state and do not fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

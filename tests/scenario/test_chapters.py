@@ -1,7 +1,5 @@
 """Chunks across chapters and sections: found by each of them, shown as far as they are inside."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path

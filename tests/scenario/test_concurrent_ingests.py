@@ -1,7 +1,5 @@
 """Runs that ingest the same documents at the same time."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field

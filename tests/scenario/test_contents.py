@@ -1,7 +1,5 @@
 """Readers of a book with a list of contents, and its owner."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -80,8 +78,7 @@ def test_a_line_of_the_list_is_no_reading_position(lib: LibraryFixture) -> None:
         reader.set_position("book.txt", through_chapter="Contents")
 
     assert reader.position().last_sentence == CHAPTERS[1]
-    last = reader.set_position("book.txt", through_chapter="5").last_sentence
-    assert last == "Number 5."
+    assert reader.set_position("book.txt", through_chapter="5").last_sentence == "Number 5."
 
 
 @proves("reading.re-anchored")

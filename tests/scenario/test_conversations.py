@@ -1,7 +1,5 @@
 """Conversations: questions that follow up on earlier ones, and what becomes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path

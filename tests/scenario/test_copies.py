@@ -1,7 +1,5 @@
 """The same text in several documents: shown once, with every place that the caller may see."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

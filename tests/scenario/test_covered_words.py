@@ -1,7 +1,5 @@
 """Answers of recommended worlds: the evidence of passages decides."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -245,8 +243,7 @@ def test_names_of_a_question_are_evidence_in_each_language(
         built = made(tmp_path / f"{language} {question}"[:40])
         path = built.lib.write("a.txt", scored(0.6, text, long=False))
         built.world.ingest(path, language=language)
-        explained = built.world.answer(question).decision_explain
-        return explained["evidence"].get("has_names")
+        return built.world.answer(question).decision_explain["evidence"].get("has_names")
 
     named = "Jonas, the miller, held the spare key to the hut."
     assert has_names("en", "Which key did Jonas hold?", text=named) is True

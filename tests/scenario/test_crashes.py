@@ -1,7 +1,5 @@
 """Commands killed before every durable step, on the real store and the real index."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,9 +66,7 @@ def assert_sound(opened: Library, world: World, documents: int) -> None:
 
 
 @proves("ingest.durability-order", "ingest.no-leftover-points", "ingest.no-duplicates")
-def test_killed_replacement_shows_old_or_new_and_can_finish(
-    opened: Library, tmp_path: Path
-) -> None:
+def test_killed_replacement_shows_old_or_new_and_can_finish(opened: Library, tmp_path: Path):
     step = 0
     for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"replace-{step}", tmp_path)

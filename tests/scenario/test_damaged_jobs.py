@@ -1,7 +1,5 @@
 """Damaged records of jobs: the job reports it, and other jobs are unaffected."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.promises import proves
@@ -36,7 +34,6 @@ def test_damaged_job_is_listed_as_failed(lib: LibraryFixture) -> None:
 
     assert world.jobs.list() == [job, other]
     assert {entry.state for entry in world.jobs.documents(job.id)} == {DocumentState.FAILED}
-    lib.library.close()
 
 
 @proves("errors.stable-codes")
@@ -52,4 +49,3 @@ def test_damaged_request_of_a_job_is_refused(lib: LibraryFixture) -> None:
         with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
             world.generations.resume(job)
         lib.sql("UPDATE jobs SET kind = 'ingest'")
-    lib.library.close()

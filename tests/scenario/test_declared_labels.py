@@ -1,7 +1,5 @@
 """Labels and metadata of documents: where they are declared, what wins, and what they cost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import date

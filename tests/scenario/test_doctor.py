@@ -1,7 +1,5 @@
 """The doctor finds every difference between store and index, and repairs it from the store."""
 
-from __future__ import annotations
-
 import random
 from array import array
 from collections.abc import Iterator, Sequence
@@ -63,9 +61,7 @@ def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random)
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", range(in_test_or_prove(3, 12)))
-def test_each_damage_is_repaired_without_a_provider(
-    lib: LibraryFixture, kind: Finding, seed: int
-) -> None:
+def test_each_damage_is_repaired_without_a_provider(lib: LibraryFixture, kind: Finding, seed: int):
     world = lib.world(a__txt=story(90), b__txt=story(40, "garden"))
     rng = random.Random(seed)
     damage(lib, world, kind, rng)
@@ -157,9 +153,7 @@ def filled(real: Library, tmp_path: Path) -> list[World]:
 
 @proves("index.scrub")
 @pytest.mark.parametrize("how", ["truncated", "garbled", "removed", "settings"])
-def test_destroyed_index_files_are_rebuilt_for_every_world(
-    real: Library, tmp_path: Path, how: str
-) -> None:
+def test_destroyed_index_files_are_rebuilt_for_every_world(real: Library, tmp_path: Path, how: str):
     worlds = filled(real, tmp_path)
     before = [[p.text for p in w.search("harbour", floor=0.0).passages] for w in worlds]
     end_index(real)

@@ -1,7 +1,5 @@
 """Damage of every kind is found, and repaired unless the data is lost."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

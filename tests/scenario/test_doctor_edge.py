@@ -1,7 +1,5 @@
 """The doctor on the real store and the real index: damage, kills and the self-test."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import signal
@@ -157,9 +155,7 @@ def shown(world: World) -> list[object]:
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(in_test_or_prove(2, 4)))
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_in_the_real_index_is_found_and_repaired(
-    real: Library, kind: str, seed: int
-) -> None:
+def test_damage_in_the_real_index_is_found_and_repaired(real: Library, kind: str, seed: int):
     world = real.world("one")
     before = shown(world), shown(real.world("two"))
     plant, expected = DAMAGE[kind]

@@ -1,7 +1,5 @@
 """The documents of a world chosen, sorted and paged; their chunks; and files read again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,9 +132,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(lib: LibraryFixtur
 
 
 @proves("documents.listed")
-def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(
-    lib: LibraryFixture,
-) -> None:
+def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(lib: LibraryFixture):
     world = shelf(lib)
     first = world.documents.chunks(1).chunks[0]
     lib.sql("UPDATE chunks SET text = 'A lie.' WHERE position = 0 AND revision = 1")

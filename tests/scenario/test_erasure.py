@@ -1,7 +1,5 @@
 """Erasure: no text and no vector is left in any file, even after kills."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator
@@ -215,9 +213,7 @@ def test_every_table_is_free_of_the_only_document_once_deleted(home: Path) -> No
 
 
 @proves("upkeep.deletion-complete")
-def test_erasure_waits_for_readers_and_is_caught_up(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_erasure_waits_for_readers_and_is_caught_up(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sqlite, "REWRITE_WAIT_MILLISECONDS", 20)
     with opened(home) as made:
         world, text, own = two_documents(home, made)

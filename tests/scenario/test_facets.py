@@ -1,7 +1,5 @@
 """Facets: what is counted, what the filters find of it, and what damage does to that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -166,7 +164,6 @@ def test_damaged_documents_are_named_and_not_counted(lib: LibraryFixture) -> Non
     assert notice.code == "metadata_damaged"
     assert "not counted: b.txt, c.txt." in notice.message
     assert world.documents.facets(["team"], metadata={"team": "b"}).warnings
-    lib.library.close()
 
 
 @proves("request.facets")
@@ -185,4 +182,3 @@ def test_facets_are_of_one_world_and_not_for_readers(lib: LibraryFixture) -> Non
     with pytest.raises(NotAllowed):
         follower.documents.facets()
     assert not hasattr(world.reader("ada"), "facets")
-    lib.library.close()

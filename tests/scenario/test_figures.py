@@ -1,7 +1,5 @@
 """Figures: markers in the text, images as files, chunks of descriptions; nothing of it unasked."""
 
-from __future__ import annotations
-
 import io
 import logging
 import zipfile
@@ -109,8 +107,7 @@ def filled(lib: LibraryFixture, content: bytes = REPORT, name: str = "report.doc
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(content)
     world = lib.library.world("world", create=True)
-    report = world.ingest(path)
-    assert report.failures == []
+    assert world.ingest(path).failures == []
     return world
 
 
@@ -435,9 +432,7 @@ def told(lib: LibraryFixture, content: bytes, sid: int) -> object:
 @proves("reading.non-interference")
 @pytest.mark.parametrize("flags", [ALL, FigureFlags(chunks=True)], ids=["all", "chunks"])
 @pytest.mark.parametrize("sid", range(4))
-def test_no_figure_tells_a_reader_what_comes_after(
-    tmp_path: Path, flags: FigureFlags, sid: int
-) -> None:
+def test_no_figure_tells_a_reader_what_comes_after(tmp_path: Path, flags: FigureFlags, sid: int):
     opening = (
         paragraph("The harbour was quiet. The boats were blue."),
         paragraph("Here the boats ", drawing("rId1", "Two blue boats"), " came in at dusk."),

@@ -1,7 +1,5 @@
 """The requests with which a process learns about a model, and what is known before them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,9 +84,7 @@ def test_reindex_survives_a_first_request_that_fails(provider: Provider, tmp_pat
         lib, asked = provider.open(tmp_path, server, before.index), len(server.asked)
         server.fault = lambda _: Answer(503, {}) if len(server.asked) == asked + 1 else None
 
-        built = lib.library.world("world").generations.reindex()
-
-        assert built.generation == 2
+        assert lib.library.world("world").generations.reindex().generation == 2
 
 
 @proves("errors.provider-or-index")

@@ -1,7 +1,5 @@
 """Freshness: each document says whether its source is still what was indexed."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile
@@ -205,9 +203,7 @@ def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture, world
 
 
 @proves("freshness.states")
-def test_source_of_an_unfinished_revision_is_not_called_current(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixture, world: World):
     world.ingest([path := lib.write("guide.md", KEY)])
     Path(path).write_text(OIL)
     for step in range(1, 12):

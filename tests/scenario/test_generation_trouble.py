@@ -1,7 +1,5 @@
 """Failures of generations: removed, not configured, disk full, moved images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random

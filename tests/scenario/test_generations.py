@@ -1,7 +1,5 @@
 """Generations: building, promotion in one commit, and rollback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -41,9 +39,7 @@ def test_generation_of_another_model_is_seen_after_promotion(lib: LibraryFixture
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
 
-    report = world.generations.reindex(model="wide")
-
-    assert report.generation == 2
+    assert world.generations.reindex(model="wide").generation == 2
     assert world.search("the ferry") == before
     done = world.generations.promote(2)
     assert (done.generation, done.previous) == (2, 1)
@@ -199,8 +195,7 @@ def test_an_alias_moves_with_update_alias_and_not_without(lib: LibraryFixture) -
     lib.write("world/tower.md", TOWER + "It was rebuilt.")
     report = world.ingest(source, update_alias=True)
     assert report.generation == lib.scope(world).generation.number == 2
-    named = world.ingest(source, domain_key="towers", update_alias=True)
-    assert named.generation == 3
+    assert world.ingest(source, domain_key="towers", update_alias=True).generation == 3
     assert [(one.key, one.generation) for one in lib.library.domains()] == [("towers", 3)]
     assert lib.scope(world).generation.number == 2
 
@@ -406,9 +401,7 @@ def test_promoting_what_is_named_already_is_no_move(lib: LibraryFixture) -> None
 
 
 @proves("generation.never-half-filled")
-def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(
-    lib: LibraryFixture,
-) -> None:
+def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(lib: LibraryFixture):
     world = lib.world(ferry__md=FERRY)
     wide = lib.library._components.others["wide"].embedder()
     assert isinstance(wide, WordEmbedder)

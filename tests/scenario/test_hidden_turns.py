@@ -1,7 +1,5 @@
 """Turns that a reader asked further on: after going back nothing tells of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What in a passage matches a query: a sentence and words of verified text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -41,7 +39,7 @@ def marked(text: str, match: Match | None) -> tuple[str | None, list[str]]:
 
 @proves("retrieval.fitted-passages")
 def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> None:
-    lib, world = shelf(tmp_path)
+    _, world = shelf(tmp_path)
     query = "Who lit the lamp of the keepers?"
     lit = "The keeper lit three lamps 🏮 in the tower."
 
@@ -64,12 +62,11 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
     assert note.match is not None
     assert note.match.sid == 3
     assert all(one.match is None for one in world.search(query).passages)
-    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
 def test_vector_mode_marks_sentences_keyword_mode_words(tmp_path: Path) -> None:
-    lib, world = shelf(tmp_path)
+    _, world = shelf(tmp_path)
 
     for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
@@ -87,7 +84,6 @@ def test_vector_mode_marks_sentences_keyword_mode_words(tmp_path: Path) -> None:
     assert japanese[1]
     with pytest.raises(InvalidArgument, match="highlight must be true or false"):
         world.search("lamp", highlight=1)  # type: ignore[arg-type]
-    lib.library.close()
 
 
 @proves("verify.skips-reported", "retrieval.fitted-passages")
@@ -100,7 +96,6 @@ def test_unverified_sentences_are_not_marked(tmp_path: Path) -> None:
     assert result.passages
     assert all(one.match is not None and one.match.sid is None for one in result.passages)
     assert [notice.code for notice in result.warnings] == ["sentences_damaged"]
-    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
@@ -156,7 +151,6 @@ def test_marked_words_follow_the_language_of_the_passage(
     shown = {word for one in found for word in marked(one.text, one.match)[1]}
     assert words <= shown
     assert not shown & {"the", "of", "Wo", "das", "dem", "der", "die"}
-    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
@@ -174,7 +168,6 @@ def test_best_sentence_follows_the_language_of_the_passage(lib: LibraryFixture) 
     (found,) = world.search("Haus", mode=Mode.HYBRID, highlight=True, floor=0.0).passages
 
     assert marked(found.text, found.match) == ("Auf dem Berg stehen viele alte Häuser.", ["Häuser"])
-    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
@@ -196,7 +189,6 @@ def test_text_language_names_another_than_the_documents(lib: LibraryFixture, mod
         ("english.txt", None),
         ("mixed.txt", "de"),
     }
-    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
@@ -207,4 +199,3 @@ def test_contract_worlds_detect_no_text_language(lib: LibraryFixture) -> None:
     (found,) = world.search("Häuser", floor=0.0).passages
 
     assert found.text_language is None
-    lib.library.close()

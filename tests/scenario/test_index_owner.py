@@ -1,7 +1,5 @@
 """Two libraries on one Qdrant server do not use or empty each other's collections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,9 +53,7 @@ def points(server: QdrantLoopback) -> int:
 
 
 @proves("index.owner")
-def test_a_second_library_is_refused_and_can_empty_nothing(
-    server: QdrantLoopback, tmp_path: Path
-) -> None:
+def test_a_second_library_is_refused_and_can_empty_nothing(server: QdrantLoopback, tmp_path: Path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
@@ -79,9 +75,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
 
 
 @proves("index.owner")
-def test_points_of_unknown_worlds_stay_without_an_owner(
-    server: QdrantLoopback, tmp_path: Path
-) -> None:
+def test_points_of_unknown_worlds_stay_without_an_owner(server: QdrantLoopback, tmp_path: Path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()

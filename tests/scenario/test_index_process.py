@@ -233,8 +233,7 @@ def test_start_that_takes_long_is_waited_for_while_it_goes_on(folder: Path):
         assert list(threads.map(lambda _: index.collections(), range(4))) == [[]] * 4
     index.close()
 
-    log = (folder / channel.LOG).read_text()
-    assert log.count(" start\n") == 1
+    assert (folder / channel.LOG).read_text().count(" start\n") == 1
 
 
 @proves("store.second-process")

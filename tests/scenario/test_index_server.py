@@ -1,7 +1,5 @@
 """A library with its index on a Qdrant server has the same results, or clear errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

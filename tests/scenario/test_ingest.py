@@ -1,7 +1,5 @@
 """The way in, as promised: nothing twice, nothing half, nothing left behind."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from uuid import UUID, uuid5
@@ -182,9 +180,7 @@ def test_document_replaced_under_reading_is_old_or_new(lib: LibraryFixture) -> N
     [b"", b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64, b"\0\0\x80\x3f" * 63],
     ids=["nothing", "zero", "NaN", "infinite", "short"],
 )
-def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
-    tmp_path: Path, bad: bytes
-) -> None:
+def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(tmp_path: Path, bad: bytes):
     class Spoiled(WordEmbedder):
         spoil = True
 
@@ -226,8 +222,7 @@ def test_every_file_of_a_run_is_counted_and_recorded(lib: LibraryFixture) -> Non
         lib.sql("UPDATE tallies SET embedded = ? WHERE revision = ?", count, key)
         report = world.ingest(path)
         documents = world.jobs.documents(report.job)
-        shown = show_followed(world.jobs.get(report.job), documents, [])
-        assert "No file" not in shown
+        assert "No file" not in show_followed(world.jobs.get(report.job), documents, [])
         return show_ingest(report), [document.state.value for document in documents]
 
     counts = "0 failed; 0 texts embedded"

@@ -1,7 +1,5 @@
 """Ingestion with several worker processes: the same result as with one, also when workers die."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Uploads that are kept to be shown: in backups, after a restore, and after a deletion."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 
@@ -35,8 +33,7 @@ def test_kept_upload_is_shown_after_a_restore(tmp_path: Path) -> None:
         shown = world.documents.picture("kept.pdf")
         library.backup(tmp_path / "pier.backup")
 
-    manifest = truespan.verify_backup(tmp_path / "pier.backup")
-    assert manifest.has("sources")
+    assert truespan.verify_backup(tmp_path / "pier.backup").has("sources")
     truespan.restore(tmp_path / "pier.backup", tmp_path / "again")
     [restored] = files_of(tmp_path / "again")
     assert restored.endswith(KEPT)

@@ -1,7 +1,5 @@
 """Requests notice an index with lost points, which is filled again from the store."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,7 +204,6 @@ def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) ->
     restore_points(lib.store, index, lib.scope(world))
 
     assert len(lib.points(world)) == 1
-    lib.library.close()
 
 
 @proves("index.lost-points")
@@ -228,7 +225,6 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
 
     assert index.meanwhile is None
     assert CODE not in [one.code for one in found.warnings]
-    lib.library.close()
 
 
 @proves("index.lost-points")

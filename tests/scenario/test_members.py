@@ -1,7 +1,5 @@
 """Documents inside files: identity, what is embedded again, pruning, uploads and jobs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from email.message import EmailMessage
@@ -283,9 +281,7 @@ def test_records_without_an_id_have_their_line_as_their_place(lib: LibraryFixtur
 
 
 @proves("ingest.members-are-documents")
-def test_messages_and_their_attachments_are_documents_with_their_headers(
-    lib: LibraryFixture,
-) -> None:
+def test_messages_and_their_attachments_are_documents_with_their_headers(lib: LibraryFixture):
     world = lib.world()
     message = EmailMessage()
     message["From"], message["Subject"] = "Ida Quill <ida@quay.example>", "The ferry"

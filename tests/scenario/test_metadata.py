@@ -1,7 +1,5 @@
 """Metadata are derived after embedding, and a failure there changes nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

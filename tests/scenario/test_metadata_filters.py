@@ -1,7 +1,5 @@
 """Kinds, sources and metadata: which documents they leave, and what damage does to that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -48,9 +48,7 @@ def best_documents(library: Library, world: str) -> dict[str, str]:
 
 
 @proves("embedding.multilingual")
-def test_world_with_multilingual_model_finds_other_languages(
-    library: Library, tmp_path: Path
-) -> None:
+def test_world_with_multilingual_model_finds_other_languages(library: Library, tmp_path: Path):
     world = library.create_world("notes", model="multilingual")
     world.ingest([tmp_path / name for name in NOTES])
 
@@ -107,9 +105,7 @@ zum Dachboden hängt beim Hausmeister, Herrn Brandt, im Erdgeschoss.
 
 @pytest.mark.recommended
 @proves("answers.cross-language")
-def test_question_is_answered_from_one_sentence_of_many_subjects(
-    library: Library, tmp_path: Path
-) -> None:
+def test_question_is_answered_from_one_sentence_of_many_subjects(library: Library, tmp_path: Path):
     world = library.create_world("house", model="multilingual")
     (tmp_path / "rules.txt").write_text(RULES)
     world.ingest([tmp_path / "rules.txt"], kind="book")

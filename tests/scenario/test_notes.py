@@ -1,7 +1,5 @@
 """Notes of readers: seen from their position on, moved with the text, deleted with the document."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import UNSET
 
@@ -160,8 +158,7 @@ def test_notes_go_with_their_document_and_reader(lib: LibraryFixture) -> None:
     ada.notes.delete(ada.notes.list()[0].id)
     assert len(bob.notes.list()) == 2
 
-    receipt = world.documents.delete("book.txt")
-    assert receipt.rows["notes"] == 2
+    assert world.documents.delete("book.txt").rows["notes"] == 2
     write(lib, BOOK)
     assert reader_at(world, 8, "bob").notes.list() == []
 
@@ -239,8 +236,7 @@ def test_query_finds_notes_up_to_the_position(lib: LibraryFixture) -> None:
     assert found.total_tokens > reader.retrieve("Who was drinking rum?").total_tokens
     reader_at(world, 4)
     assert [note.id for note in notes_of(reader.retrieve("rum", notes=True))] == [early.id]
-    preview = reader.at_position("book.txt", 3).retrieve("rum", notes=True)
-    assert preview.notes == ()
+    assert reader.at_position("book.txt", 3).retrieve("rum", notes=True).notes == ()
     assert reader.retrieve("harbour", notes=True).notes == ()
     assert world.reader("bob").retrieve("rum", notes=True).notes == ()
     assert "notes" not in to_json(reader.retrieve("rum"))
@@ -275,8 +271,7 @@ def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
     whole = reader.retrieve("lamp", notes=True)
     assert len(notes_of(whole)) == 5
     for budget in (1, 30, 60, 90):
-        bundle = reader.retrieve("lamp", notes=True, max_tokens=budget)
-        assert bundle.total_tokens <= budget
+        assert reader.retrieve("lamp", notes=True, max_tokens=budget).total_tokens <= budget
     with pytest.raises(InvalidArgument, match="cannot be signed"):
         reader.sign(whole)
 

@@ -1,7 +1,5 @@
 """Novels as plain text: they become books, stay what they are, and are read by chapter."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -74,9 +72,7 @@ def test_a_declared_kind_counts_and_nothing_is_said(lib: LibraryFixture, tmp_pat
 
 
 @proves("reading.novels")
-def test_a_contract_world_takes_every_text_for_a_document(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_a_contract_world_takes_every_text_for_a_document(lib: LibraryFixture, tmp_path: Path):
     world = lib.library.create_world("world", defaults=Defaults.CONTRACT)
 
     report = world.ingest(write(tmp_path, NOVEL))
@@ -87,9 +83,7 @@ def test_a_contract_world_takes_every_text_for_a_document(
 
 
 @proves("reading.novels")
-def test_a_text_keeps_its_kind_when_its_content_changes(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
+def test_a_text_keeps_its_kind_when_its_content_changes(lib: LibraryFixture, tmp_path: Path):
     manifest = tmp_path / "list.jsonl"
     manifest.write_text(json.dumps({"path": "*.txt"}), encoding="utf-8")
     world, listed = (

@@ -1,7 +1,5 @@
 """The index process dies or the disk is full: typed errors, and the same command goes on."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -59,9 +57,8 @@ def test_an_ingest_outlives_the_index_process(real: Library, tmp_path: Path, bat
             os.kill(first, signal.SIGKILL)
 
     real._components.embedder.before = kill_once  # type: ignore[attr-defined]
-    report = world.ingest(str(tmp_path / "long.txt"))
 
-    assert report.ingested == ["long.txt"]
+    assert world.ingest(str(tmp_path / "long.txt")).ingested == ["long.txt"]
     assert server(real) != first
     documents = real._components.embedder.documents  # type: ignore[attr-defined]
     assert len(documents) == len(set(documents))
@@ -114,9 +111,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @proves("store.disk-reserve")
-def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
-    small_disk: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(small_disk: Path, tmp_path: Path):
     with library(small_disk) as opened:
         world = opened.create_world("world")
         (tmp_path / "first.txt").write_text(story(60))
@@ -135,7 +130,6 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
 
         ballast.unlink()
         assert [p.text for p in world.search("harbour", floor=0.0).passages] == before
-        report = world.ingest(str(tmp_path / "big.txt"))
-        assert report.ingested == ["big.txt"]
+        assert world.ingest(str(tmp_path / "big.txt")).ingested == ["big.txt"]
         assert_sound(opened, world)
         opened._components.index.retire()  # type: ignore[attr-defined]

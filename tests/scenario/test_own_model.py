@@ -1,7 +1,5 @@
 """A library whose embedding model is a folder: it is configured, used, checked and locked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -71,8 +69,7 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
     assert (home.embedding.provider, home.ollama.model) == ("ollama", "m")
     assert set(settings.embeddings) == {"other", "home"}
     # A variable wins over the file, as for every setting.
-    changed = read_settings(library, {"TRUESPAN_ONNX_FOLDER": "there"})
-    assert changed.onnx.folder == "there"
+    assert read_settings(library, {"TRUESPAN_ONNX_FOLDER": "there"}).onnx.folder == "there"
 
 
 @proves("embedding.own-model")

@@ -1,7 +1,5 @@
 """A book page by page: a reader turns as far as was read, and sees the pictures that were met."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -105,9 +103,7 @@ def test_reader_pages_end_at_the_position(lib: LibraryFixture, world: World, for
 
 @proves("reading.never-past-position", "reading.every-surface")
 @FLAGS
-def test_a_picture_is_seen_once_the_text_around_it_is_read(
-    tmp_path: Path, flags: FigureFlags
-) -> None:
+def test_a_picture_is_seen_once_the_text_around_it_is_read(tmp_path: Path, flags: FigureFlags):
     world = filled(library(tmp_path, flags), docx(*OPENING, *ENDINGS[1], media=MEDIA))
     doc_id, last = world.documents.get(1).doc_id, world.documents.get(1).sentences - 1
     reader = world.reader("ann")
@@ -170,9 +166,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 @pytest.mark.parametrize(
     "verb", ["readers.sentences", "readers.passage", "readers.figures", "readers.positions"]
 )
-def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
-    tmp_path: Path, verb: str
-) -> None:
+def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(tmp_path: Path, verb: str):
     lib = library(tmp_path, ALL)
     world = filled(lib, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")

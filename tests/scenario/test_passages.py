@@ -1,7 +1,5 @@
 """How much of what is found is returned: neighbours, sentences, the budget, and boilerplate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

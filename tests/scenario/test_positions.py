@@ -1,7 +1,5 @@
 """Where readers are: how it is told, kept, and carried over when their books change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +130,7 @@ def test_position_that_is_none_or_several_is_refused(tmp_path: Path, told: dict[
 def test_a_position_is_recorded_while_the_provider_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lib, world = shelf(tmp_path)
+    _, world = shelf(tmp_path)
 
     def unavailable(_: object) -> None:
         raise ProviderUnavailable("The provider is away.")
@@ -141,7 +139,6 @@ def test_a_position_is_recorded_while_the_provider_is_away(
     found = ann(world).set_position("book.md", through_chapter="one")
 
     assert found.sid == ann(world).position().sid == 6
-    lib.library.close()
 
 
 @proves("reading.re-anchored")
@@ -162,9 +159,7 @@ def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
         ("Nobody   answered.\nIt", 9), ("Morning came.", 12), ("burned. The Wick It was", 5),
     ],
 )  # fmt: skip
-def test_a_position_is_told_by_words_that_were_just_read(
-    tmp_path: Path, passage: str, sid: int
-) -> None:
+def test_a_position_is_told_by_words_that_were_just_read(tmp_path: Path, passage: str, sid: int):
     _, world = shelf(tmp_path)
 
     assert ann(world).set_position("book.md", passage=passage).sid == sid

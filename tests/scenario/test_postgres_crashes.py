@@ -4,8 +4,6 @@ The tests are those of `test_crashes`, which make all assertions; only the fixtu
 Worker processes do not use the store, so they are killed in `test_crashes` only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

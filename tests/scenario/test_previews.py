@@ -1,7 +1,5 @@
 """A reader at a position that is not recorded gets the bytes of one where it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.promises import proves

@@ -1,7 +1,5 @@
 """Several concurrent processes on one library."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -57,8 +55,7 @@ def test_processes_ingest_and_search_one_world_together(tmp_path: Path, processe
         assert [process.returncode for process in running] == [0] * processes, outputs
         assert [json.loads(out)["empty"] for out, _ in outputs] == [0] * processes
         world.repair()
-        plan = opened.doctor(["shared"])["shared"]
-        assert plan.counts() == {}
+        assert opened.doctor(["shared"])["shared"].counts() == {}
         assert world.status().documents == processes + 1
         assert world.status().pending == 0
         opened._components.index.retire()  # type: ignore[attr-defined]

@@ -1,7 +1,5 @@
 """Keys, rate and size of the requests to a provider."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -70,9 +68,7 @@ UNUSABLE = {
 
 @proves("errors.bad-key-configuration", "errors.credentials-before-index")
 @pytest.mark.parametrize("keys", UNUSABLE.values(), ids=UNUSABLE.keys())
-def test_without_key_nothing_is_asked_and_nothing_changes(
-    tmp_path: Path, keys: list[ProviderKey]
-) -> None:
+def test_without_key_nothing_is_asked_and_nothing_changes(tmp_path: Path, keys: list[ProviderKey]):
     with OpenAi() as server:
         before = opened(tmp_path, server)
         before.world(tide__txt=TIDE)
@@ -177,9 +173,7 @@ def test_overlong_chunk_keeps_its_bounds_and_is_found(tmp_path: Path) -> None:
 
 
 @proves("errors.no-secrets")
-def test_a_key_is_in_no_log_no_error_and_no_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_key_is_in_no_log_no_error_and_no_file(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     with OpenAi() as server:
         lib = opened(tmp_path, server)

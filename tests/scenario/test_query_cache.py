@@ -1,7 +1,5 @@
 """The query cache saves the provider call and nothing else."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 

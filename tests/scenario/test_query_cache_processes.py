@@ -1,7 +1,5 @@
 """Processes that share the query cache of a library with a network provider."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reading: what a book says to somebody who has come so far, and how it is found."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 from typing import Any
@@ -137,9 +135,7 @@ def test_a_position_moved_during_a_request_does_not_split_it(lib: LibraryFixture
     )
     lib.sql("DELETE FROM query_cache")
 
-    during = frozen(reader.retrieve(QUERY))
-
-    assert during == expected
+    assert frozen(reader.retrieve(QUERY)) == expected
     assert reader.position().sid == 3
     assert canary(4) not in frozen(reader.retrieve(QUERY))
 
@@ -249,9 +245,7 @@ def test_partly_read_chunk_shows_and_scores_read_sentences(lib: LibraryFixture, 
 
 @proves("reading.single-sentence", "reading.partly-read-chunk")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_chunk_with_one_read_sentence_shows_that_sentence(
-    lib: LibraryFixture, chunking: str
-) -> None:
+def test_chunk_with_one_read_sentence_shows_that_sentence(lib: LibraryFixture, chunking: str):
     world, reader = reading(lib, 0, chunking=chunking)
 
     bundle = reader.retrieve(QUERY)
@@ -332,9 +326,7 @@ def test_reader_names_and_receipts_hold_nothing_unread(lib: LibraryFixture) -> N
 
 
 @proves("reading.every-surface")
-def test_title_inside_the_book_is_hidden_a_declared_one_shown(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_title_inside_the_book_is_hidden_a_declared_one_shown(lib: LibraryFixture, world: World):
     read = " ".join(f"The lamp burned {count} times." for count in range(20))
     text = f"---\ntitle: The Butler Did It\n---\n{read}\n\n# The Secret Of It\n\nIt was he.\n"
     path = lib.write("book.md", text)

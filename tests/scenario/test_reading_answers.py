@@ -1,7 +1,5 @@
 """A reader's answers: from what was read only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

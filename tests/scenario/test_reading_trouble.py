@@ -1,7 +1,5 @@
 """Reading when something goes wrong: providers, the index, the store, and books that change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +185,7 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
 @proves("reading.tail", "verify.one-read")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("where", ["sentence", "between"])
-def test_tampered_tail_is_damage_and_not_shown(
-    lib: LibraryFixture, chunking: str, where: str
-) -> None:
+def test_tampered_tail_is_damage_and_not_shown(lib: LibraryFixture, chunking: str, where: str):
     world, reader = reading(lib, 60, chunking=chunking)
     held = stored(lib, world, 1)
     at = held.sentences[60].start + (4 if where == "sentence" else -1)
@@ -230,9 +226,7 @@ class Boundless(MemoryIndex):
 @proves("reading.current-book", "reading.non-interference")
 @pytest.mark.parametrize("mode", [Mode.VECTOR, Mode.HYBRID])
 @pytest.mark.parametrize("damaged", ["revision = 2", "revision = 1 AND position > 12"])
-def test_damage_of_another_book_or_ahead_is_not_reported(
-    tmp_path: Path, mode: Mode, damaged: str
-) -> None:
+def test_damage_of_another_book_or_ahead_is_not_reported(tmp_path: Path, mode: Mode, damaged: str):
     lib = make_library(tmp_path, index=Boundless())
     world, reader = reading(lib, 60)
     world.ingest(lib.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
@@ -380,9 +374,7 @@ def test_the_last_sentence_is_checked_before_it_is_told(lib: LibraryFixture) -> 
 
 
 @proves("reading.non-interference")
-def test_damaged_reach_of_unread_chunks_changes_no_response(
-    tmp_path: Path, lib: LibraryFixture
-) -> None:
+def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path, lib: LibraryFixture):
     world, _ = reading(lib, 40)
     ahead = world.reader("bea")
     ahead.set_position("book.md", sentence=89)

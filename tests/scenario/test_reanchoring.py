@@ -1,7 +1,5 @@
 """What becomes of a position when the book changes: the same sentence, or an earlier one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -248,9 +246,7 @@ def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> No
     [{"sentence": 11}, {"sentence": 12}, {"sentence": 25}, {"through_chapter": "1"}],
     ids=str,
 )
-def test_position_set_during_a_rebuild_is_in_the_read_book(
-    tmp_path: Path, told: dict[str, Any]
-) -> None:
+def test_position_set_during_a_rebuild_is_in_the_read_book(tmp_path: Path, told: dict[str, Any]):
     lib, world = shelf(tmp_path, "# A\n\n" + " ".join(OLD[1:]))
     longer = "# A\n\n" + " ".join([*OLD[1:], *(f"Ahead zq{number}x." for number in range(20))])
     staged(lib, longer)

@@ -1,7 +1,5 @@
 """Signed receipts of a whole library: what they say, to whom, and who can check them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -64,9 +62,7 @@ def test_receipt_of_a_search_says_what_was_returned(signing: tuple[LibraryFixtur
 
 
 @proves("proof.receipts")
-def test_sign_refuses_results_that_the_world_did_not_return(
-    signing: tuple[LibraryFixture, World],
-) -> None:
+def test_sign_refuses_results_that_the_world_did_not_return(signing: tuple[LibraryFixture, World]):
     lib, world = signing
     result, bundle = world.search(QUERY), world.retrieve(QUERY)
     other = lib.library.create_world("other")
@@ -81,9 +77,7 @@ def test_sign_refuses_results_that_the_world_did_not_return(
 
 
 @proves("proof.receipts")
-def test_sign_names_no_document_that_was_replaced_since(
-    signing: tuple[LibraryFixture, World],
-) -> None:
+def test_sign_names_no_document_that_was_replaced_since(signing: tuple[LibraryFixture, World]):
     lib, world = signing
     result = world.search(QUERY, top_k=5, floor=0.0)
     world.ingest(lib.write("guide.md", GUIDE.replace("seventh", "eighth")))
@@ -185,9 +179,7 @@ def test_receipt_of_a_retired_key_stays_valid(signing: tuple[LibraryFixture, Wor
 
 
 @proves("proof.reader")
-def test_receipt_of_a_reader_names_nothing_of_the_whole_book(
-    signing: tuple[LibraryFixture, World],
-) -> None:
+def test_receipt_of_a_reader_names_nothing_of_the_whole_book(signing: tuple[LibraryFixture, World]):
     lib, world = signing
     reader = world.reader("ann")
     reader.set_position("guide.md", sentence=3)

@@ -4,8 +4,6 @@ The similarity of a passage is chosen by hand, and the reranker prefers what is 
 loopback server records what readers' texts are sent to it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -275,9 +273,7 @@ def broken(kind: str) -> Callable[[], None]:
 
 
 @proves("rerank.failure")
-def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(
-    lib: LibraryFixture,
-) -> None:
+def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(lib: LibraryFixture):
     reranker = Backwards()
     world = reranked(lib, reranker)
     calls: list[Callable[[bool], Any]] = [
@@ -336,9 +332,8 @@ def test_a_world_that_changes_meanwhile_does_not_multiply_requests(tmp_path: Pat
 
     lib.embedder.before = None
     reranker.before = change
-    found = world.search(QUESTION, top_k=2, rerank=True, floor=0.5)
 
-    assert similarities(found) == [0.8, 0.9]
+    assert similarities(world.search(QUESTION, top_k=2, rerank=True, floor=0.5)) == [0.8, 0.9]
     assert len(reranker.asked) == 1
 
 

@@ -1,7 +1,5 @@
 """Chapter, section, language, version, documents and tags: what a retrieval leaves out, and how."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -98,9 +96,7 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
 
 @pytest.mark.contract
 @proves("request.section-filter", "request.constraints-combine")
-def test_a_section_is_found_within_its_chapter_and_in_no_other(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_a_section_is_found_within_its_chapter_and_in_no_other(lib: LibraryFixture, world: World):
     part = " ".join(f"The lamp burned {count} times." for count in range(14))
     sections = "\n\n".join(f"### {name}\n\n{part}" for name in ("North", "South"))
     text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
@@ -137,9 +133,7 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(
 def test_labels_of_documents_match_whole_and_null_means_any(
     shelf: World, settings: dict[str, Any], names: set[str]
 ) -> None:
-    bundle = asked(shelf, **settings)
-
-    assert sources(bundle) == names
+    assert sources(asked(shelf, **settings)) == names
 
 
 @pytest.mark.contract

@@ -1,7 +1,5 @@
 """How a retrieval ends: the table of statuses, and each of them brought about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,9 +114,7 @@ def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_p
 
 @proves("bundle.no-matches", "search.non-interference")
 @pytest.mark.parametrize("more", [12, 80])
-def test_which_near_misses_are_named_does_not_depend_on_the_index(
-    tmp_path: Path, more: int
-) -> None:
+def test_which_near_misses_are_named_does_not_depend_on_the_index(tmp_path: Path, more: int):
     answers = []
     lib = make_library(tmp_path)
     far = {f"d{number:02}__txt": "lamp and much other wood or stone" for number in range(more)}
@@ -216,9 +212,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
 
 
 @proves("bundle.exactly-one")
-def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(
-    lib: LibraryFixture,
-) -> None:
+def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(lib: LibraryFixture):
     world = three(lib)
     new = "The harbour light went out at once."
     lib.embedder.before = once(lambda: world.ingest(lib.write("world/a.txt", new)) and None)

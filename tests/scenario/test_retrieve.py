@@ -1,7 +1,5 @@
 """What a retrieval returns: its chunks, their order and budget, and its account of itself."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -72,9 +70,7 @@ def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
 ) -> None:
     world = three(make_library(tmp_path, index=scored(score)))
 
-    bundle = world.retrieve("light")
-
-    assert bool(bundle.retrieved_chunks) is kept
+    assert bool(world.retrieve("light").retrieved_chunks) is kept
 
 
 @pytest.mark.contract
@@ -133,9 +129,7 @@ def test_equally_close_chunks_ignore_index_order_and_stale_hits(tmp_path: Path) 
 
 @pytest.mark.contract
 @proves("bundle.chunk-fields-filled", "bundle.token-count", "bundle.content-unaltered")
-def test_every_field_of_a_chunk_is_filled_from_the_document(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_every_field_of_a_chunk_is_filled_from_the_document(lib: LibraryFixture, world: World):
     text = "# The Lamp\n\n## One\n\nThe lamp burned.\n\n### Below\n\nThe lamp went out.\n"
     world.ingest(lib.write("lamp.md", text), chunking="sentences")
     world.ingest(lib.write("plain.txt", "The lamp is plain."))

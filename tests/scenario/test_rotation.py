@@ -1,7 +1,5 @@
 """Building and rotating generations, killed at every step and under load, on the real engines."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Personal data on their way in: found before anything is cut, and gone where that is asked."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import sys

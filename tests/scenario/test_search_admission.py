@@ -1,7 +1,5 @@
 """What a search refuses, and how little it does before refusing."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -136,8 +134,8 @@ def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -
     assert scope.narrow(documents=[]).narrow(documents=[1]).documents == frozenset()
 
 
-@proves("search.zero-k-is-empty", "search.same-shape-when-empty")
-def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_path: Path) -> None:
+@proves("search.zero-k-is-empty", "search.same-shape-when-empty", "search.nothing-embedded")
+def test_empty_searches_have_the_normal_shape(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=TEXT)
     full = world.search("lamp", floor=0.0)
@@ -151,10 +149,6 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
     assert {entry.name for entry in fields(empty)} == {entry.name for entry in fields(full)}
     assert type(empty) is type(full)
 
-
-@proves("search.nothing-embedded", "search.same-shape-when-empty")
-def test_world_without_chunks_is_empty_with_a_warning(tmp_path: Path) -> None:
-    lib = make_library(tmp_path, watched=True)
     never = lib.library.create_world("never")
     emptied = lib.world("emptied", a__txt=TEXT)
     emptied.documents.delete("1")
@@ -208,9 +202,7 @@ def test_the_query_is_stripped_before_it_reaches_the_provider(lib: LibraryFixtur
     ],
     ids=str,
 )  # fmt: skip
-def test_embedder_other_than_the_locked_one_is_refused(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_embedder_other_than_the_locked_one_is_refused(tmp_path: Path, change: dict[str, Any]):
     make_library(tmp_path).world(a__txt=TEXT)
     embedder = WordEmbedder(profile=other_profile(**change))
     lib = make_library(tmp_path, embedder=embedder, watched=True)
@@ -243,9 +235,7 @@ def test_the_locked_profile_is_read_from_the_store_every_time(lib: LibraryFixtur
     [b"", b"\0" * 4 * 63, b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64],
     ids=["nothing", "too short", "zero", "NaN", "infinite"],
 )
-def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(
-    tmp_path: Path, reply: bytes
-) -> None:
+def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(tmp_path: Path, reply: bytes):
     class Broken(WordEmbedder):
         def embed_query(self, text: str) -> Vector:
             return Vector(reply)

@@ -1,7 +1,5 @@
 """What a search finds, how it is ordered, and what the model is given of it."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path
@@ -41,8 +39,8 @@ def frozen(result: SearchResult) -> str:
     return to_json(replace(result, processing_time_ms=0))
 
 
-@proves("search.one-world", "index.points-per-world")
-def test_only_the_asked_world_answers_even_when_documents_are_equal(lib: LibraryFixture) -> None:
+@proves("search.one-world", "index.points-per-world", "search.non-interference")
+def test_worlds_are_searched_alone(lib: LibraryFixture) -> None:
     one, two = three(lib, "one"), three(lib, "two")
 
     found = [world.search("harbour roses clock", floor=0.0).passages for world in (one, two)]
@@ -50,6 +48,16 @@ def test_only_the_asked_world_answers_even_when_documents_are_equal(lib: Library
     assert {passage.chunk_id for passage in found[0]} == set(lib.points(one))
     assert {passage.chunk_id for passage in found[1]} == set(lib.points(two))
     assert not set(lib.points(one)) & set(lib.points(two))
+
+    world = three(lib)
+    queries = ["harbour light", "roses", "clock train", "nothing of the sort"]
+    before = [frozen(world.search(query, floor=0.0)) for query in queries]
+
+    other = lib.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
+    during = [frozen(world.search(query, floor=0.0)) for query in queries]
+    other.documents.delete("1")
+
+    assert before == during == [frozen(world.search(query, floor=0.0)) for query in queries]
 
 
 @proves("search.one-world", "verify.every-point")
@@ -68,20 +76,6 @@ def test_hits_of_another_world_are_hidden_and_kept_there(tmp_path: Path) -> None
     assert theirs.chunk_id not in {passage.chunk_id for passage in result.passages}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
     assert theirs.chunk_id in lib.points(two)
-
-
-@proves("search.non-interference")
-def test_other_worlds_do_not_change_a_single_byte_of_a_response(lib: LibraryFixture) -> None:
-    world = three(lib)
-    queries = ["harbour light", "roses", "clock train", "nothing of the sort"]
-    before = [frozen(world.search(query, floor=0.0)) for query in queries]
-
-    other = lib.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
-    during = [frozen(world.search(query, floor=0.0)) for query in queries]
-    other.documents.delete("1")
-    after = [frozen(world.search(query, floor=0.0)) for query in queries]
-
-    assert before == during == after
 
 
 @proves("search.context-is-text-only", "search.context-from-verified")
@@ -149,8 +143,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(lib: LibraryFix
     )
     assert passage.receipt.text_hash == lib.points(world)[passage.chunk_id].text_hash
     assert passage.receipt.revision == 1
-    again = world.search("harbour light", floor=0.0).passages[0]
-    assert again == passage
+    assert world.search("harbour light", floor=0.0).passages[0] == passage
     assert str(lib.folder) not in to_json(passage)
 
 
@@ -183,9 +176,8 @@ def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture
         return hits
 
     store.chunks.read, index.search = reading, searching  # type: ignore[method-assign]
-    result = world.search("harbour 7", top_k=3, floor=0.0)
 
-    assert len(result.passages) == 3
+    assert len(world.search("harbour 7", top_k=3, floor=0.0).passages) == 3
     assert len(read) == len(set(read))
     assert set(read) <= set(returned)
     assert len(read) < 40
@@ -333,8 +325,13 @@ def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path, lib: LibraryFix
     assert (again.sql("SELECT * FROM chunks"), again.sql("SELECT * FROM states")) == before
 
 
-@proves("search.locked-collection", "search.models-side-by-side", "index.collection-per-model")
-def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path) -> None:
+@proves(
+    "search.locked-collection",
+    "search.models-side-by-side",
+    "index.collection-per-model",
+    "ingest.records-model",
+)
+def test_worlds_use_the_model_on_record(tmp_path: Path, lib: LibraryFixture) -> None:
     from tests.support.worlds import WordEmbedder, other_profile
 
     index = MemoryIndex()
@@ -350,9 +347,6 @@ def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path
         small.scope(first).profile.id, big.scope(second).profile.id,
     }  # fmt: skip
 
-
-@proves("ingest.records-model")
-def test_what_a_world_was_embedded_with_is_on_record(lib: LibraryFixture) -> None:
     three(lib)
 
     stored = json.loads(lib.sql("SELECT profile FROM generations")[0][0])
@@ -372,7 +366,6 @@ def test_keyword_search_has_a_floor_only_if_it_is_set(lib: LibraryFixture) -> No
         assert all(one.score >= 0.15 for one in chosen.passages)
 
     assert found == {"recommended": [0.0, 0.15, 0.15], "contract": [0.15, 0.15, 0.15]}
-    lib.library.close()
 
 
 @proves("search.floor-inclusive")
@@ -389,4 +382,3 @@ def test_keyword_bundle_has_no_floor_except_in_contract(lib: LibraryFixture) -> 
         assert not world.retrieve("absent", mode="keyword", near_misses=True).passages
 
     assert found == {"recommended": (None, 1), "contract": (0.3, 0)}
-    lib.library.close()

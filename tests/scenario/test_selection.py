@@ -1,7 +1,5 @@
 """A selected text: it ranks alone, it scopes a query, and it is found where it stands."""
 
-from __future__ import annotations
-
 import logging
 import math
 import operator
@@ -130,9 +128,7 @@ def located(folder: Path, selection: str) -> tuple[Located, ...]:
         "  “Who’s  there?”\n\n\tshe said – and the lamp went out…  ",
     ],
 )
-def test_selection_is_found_despite_spaces_quotes_and_dashes(
-    tmp_path: Path, selection: str
-) -> None:
+def test_selection_is_found_despite_spaces_quotes_and_dashes(tmp_path: Path, selection: str):
     found = located(tmp_path, selection)
 
     assert len(found) == 1
@@ -161,9 +157,7 @@ def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: 
 
 @proves("bundle.selection-related")
 @pytest.mark.parametrize("selection", ["she said and the lamp", "the lamp went up", "LATE"])
-def test_a_selection_that_does_not_stand_anywhere_has_no_place(
-    tmp_path: Path, selection: str
-) -> None:
+def test_a_selection_that_does_not_stand_anywhere_has_no_place(tmp_path: Path, selection: str):
     assert located(tmp_path, selection) == ()
 
 

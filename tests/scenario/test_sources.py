@@ -1,7 +1,5 @@
 """What results say of the document they are from, and how documents of one name are told apart."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -39,9 +37,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 @proves("search.sources")
-def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(
-    lib: LibraryFixture,
-) -> None:
+def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(lib: LibraryFixture):
     world = two_readmes(lib)
 
     found = world.search(QUERY, floor=0.0)
@@ -111,9 +107,7 @@ def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
 
 
 @proves("documents.ambiguous")
-def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(
-    lib: LibraryFixture,
-) -> None:
+def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(lib: LibraryFixture):
     world = two_readmes(lib)
     reader = world.reader("ann")
     for path in ("north/README.md", "south/README.md"):
@@ -176,9 +170,7 @@ def test_folders_of_one_name_show_more_of_their_paths(lib: LibraryFixture) -> No
 
 
 @proves("search.sources")
-def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(
-    lib: LibraryFixture,
-) -> None:
+def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(lib: LibraryFixture):
     first = Path(lib.write("a/docs/README.md", NORTH)).parent
     second = Path(lib.write("b/docs/old.md", SOUTH))
     world = lib.library.create_world("world")

@@ -1,7 +1,5 @@
 """Every sentence has a canary. None from past the position may appear, for any index."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,9 +131,7 @@ def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunk
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("first", [0, 4])
-def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(
-    tmp_path: Path, first: int
-) -> None:
+def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(tmp_path: Path, first: int):
     index = Liar()
     lib, world = opened(tmp_path, index)
     texts = stored(lib, world, 1).texts
@@ -148,7 +144,6 @@ def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(
             assert max(numbers(answer), default=-1) <= sid
         for text in (*kept(lib, sid), *lib.embedder.documents):
             assert max(numbers(text), default=-1) <= sid
-    lib.library.close()
 
 
 @proves("reading.never-past-position")

@@ -1,7 +1,5 @@
 """The support check in whole answers: who is checked, what is warned of, which model embeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

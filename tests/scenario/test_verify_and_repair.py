@@ -1,7 +1,5 @@
 """Untrusted text is skipped, reported and repaired; other text is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -181,9 +179,7 @@ def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
 @proves("repair.missing-chunk", "verify.skips-reported")
 @pytest.mark.parametrize("mode", ["vector", "hybrid", "keyword"])
 @pytest.mark.parametrize("change", ["row", "state"])
-def test_lost_row_or_changed_state_comes_back_in_every_mode(
-    tmp_path: Path, mode: str, change: str
-) -> None:
+def test_lost_row_or_changed_state_comes_back_in_every_mode(tmp_path: Path, mode: str, change: str):
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 2)
 
@@ -268,9 +264,7 @@ FORGED = "The harbour was sold to a stranger."
 @proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("vectors", ["kept", "lost"])
 @pytest.mark.parametrize("way", ["search", "doctor"])
-def test_forged_row_is_never_shown_and_true_text_returns(
-    tmp_path: Path, way: str, vectors: str
-) -> None:
+def test_forged_row_is_never_shown_and_true_text_returns(tmp_path: Path, way: str, vectors: str):
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 3)
     whole = lib.sql("SELECT * FROM chunks ORDER BY revision")

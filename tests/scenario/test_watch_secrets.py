@@ -1,7 +1,5 @@
 """Whatever is asked and however it fails: no trace, metric or line of the log quotes any of it."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Other forms of the words of a query: irregular ones, compounds, and what misspelt ones mean."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,9 +49,7 @@ def test_irregular_forms_of_a_word_are_scored_as_one_word(tmp_path: Path) -> Non
 
 
 @proves("reading.fused")
-def test_reader_finds_irregular_forms_of_the_read_part_alone(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_reader_finds_irregular_forms_of_the_read_part_alone(lib: LibraryFixture, world: World):
     lines = [f"Sentence {number} is about the otter." for number in range(40)]
     lines[3], lines[30] = "Ada found the key.", "Bo finds the lamp."
     world.ingest(lib.write("book.txt", "\n\n".join(lines)), kind="book", language="en")
@@ -119,9 +115,7 @@ CHAPTER = "Der Wärter suchte in den Häusern nach seinem Boot, aber es war nich
 
 
 @proves("search.chunk-language")
-def test_chapter_in_another_language_is_stemmed_in_its_own(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_chapter_in_another_language_is_stemmed_in_its_own(lib: LibraryFixture, world: World):
     text = f"# One\n\n{ENGLISH * 30}\n\n# Zwei\n\n{CHAPTER * 12}\n\n# Three\n\n{ENGLISH * 12}"
     world.ingest(lib.write("book.md", text), kind="book", chunking="sentences")
     assert world.documents.get(1).language == "en"

@@ -1,7 +1,5 @@
 """States of words in a library: stored with vectors, reused, repaired, and known to readers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -124,9 +122,8 @@ def test_damaged_text_gives_no_states(lib: LibraryFixture) -> None:
     lib.sql("DELETE FROM word_states")
     lib.sql("UPDATE chunks SET text = 'The tide goes out.'")
     scope = scope_of(world)
-    deps = IngestJobs(world.access.components, scope).deps
 
-    assert fill_word_states(deps, scope) == 0
+    assert fill_word_states(IngestJobs(world.access.components, scope).deps, scope) == 0
     assert lib.sql("SELECT count(*) FROM word_states") == [(0,)]
 
 
@@ -207,9 +204,8 @@ def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     deps, scope = world.access.pipeline.deps, scope_of(world)
     record = world.access.record()
     first = embed_query(deps, scope, "Which tide?", record)
-    again = embed_query(deps, scope, "Which tide?", record)
 
-    assert first == again
+    assert first == embed_query(deps, scope, "Which tide?", record)
     assert first.states is not None
     assert first.states.words == ("which", "tide")
     assert lib.embedder.queries == ["Which tide?"]

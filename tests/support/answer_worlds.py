@@ -1,7 +1,5 @@
 """Worlds that answer: passages whose similarity is chosen by hand, and models with a script."""
 
-from __future__ import annotations
-
 import math
 import re
 from array import array

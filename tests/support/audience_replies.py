@@ -1,7 +1,5 @@
 """Everything that a caller with a limited audience can get from a world, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two libraries that differ only in documents outside the audience of every tested caller."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Libraries that are backed up and restored, in either column: in a folder, or in PostgreSQL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """A certificate for the loopback, made on the spot."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

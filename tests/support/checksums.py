@@ -1,7 +1,5 @@
 """Checksums of rows that a test changed, so that the rows count as written that way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from truespan.store.engines.session import Session

@@ -45,8 +45,7 @@ def append(content: str) -> object:
 def write_natively(content: str) -> object:
     """Go around Python: what is left is the limit of the operating system."""
     assert NATIVE is not None
-    file = NATIVE.open(content.encode(), os.O_WRONLY)
-    return NATIVE.write(file, b"written", 7)
+    return NATIVE.write(NATIVE.open(content.encode(), os.O_WRONLY), b"written", 7)
 
 
 def remove(content: str) -> object:

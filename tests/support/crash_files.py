@@ -4,8 +4,6 @@ Run as `python -m tests.support.crash_files STEP FOLDER ACTION [ARGUMENTS]`. It 
 it came to its end before that, and dies by SIGKILL otherwise.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

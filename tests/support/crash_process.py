@@ -4,8 +4,6 @@ Run as `python -m tests.support.crash_process FOLDER WORLD ACTION STEP [PATH]`. 
 0 when it came to its end before the step, and dies by SIGKILL otherwise.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """Damage of every kind, planted in the store or the index of a small library, one at a time."""
 
-from __future__ import annotations
-
 import random
 import struct
 from array import array

@@ -6,8 +6,6 @@ lines below them must come out; a `text` block right after a `python` block is w
 A server that is started with `&` runs until the page ends, and `curl` asks it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

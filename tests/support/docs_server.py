@@ -4,8 +4,6 @@ Pages show a server at its usual port. Here it gets a free one, and addresses ar
 the way in and back on the way out, so that pages can be followed side by side.
 """
 
-from __future__ import annotations
-
 import shlex
 from argparse import ArgumentParser
 from contextlib import ExitStack

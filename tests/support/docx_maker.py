@@ -1,7 +1,5 @@
 """DOCX files made part by part, so that a test says just what it is about."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The limits are those of the operating system for this process, which it can lowe
 Processes that are started meanwhile keep them.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

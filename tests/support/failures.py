@@ -1,7 +1,5 @@
 """Assertions on errors by their codes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,8 +6,6 @@ the other. Every unit has a unique name, so that a test knows which units of the
 head came out alike. A pair is a function of its format and seed, so that a finding can be repeated.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

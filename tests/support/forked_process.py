@@ -11,8 +11,6 @@ most commands.
 Tests about the start of a program (what it imports, prints or opens first) use `subprocess`.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

@@ -1,7 +1,5 @@
 """Names of the formats that are detected."""
 
-from __future__ import annotations
-
 from truespan.parsing.detect import format_of
 
 

@@ -1,7 +1,5 @@
 """A server process on a library: started, asked on loopback, and ended by its id."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import subprocess
@@ -33,7 +31,7 @@ class Served:
     process: subprocess.Popen[str]
     token: str | None = None
 
-    def under(self, token: str | None) -> Served:
+    def under(self, token: str | None) -> "Served":
         """Return the same server as the bearer of a token sees it; None for no token."""
         return Served(self.address, self.process, token)
 

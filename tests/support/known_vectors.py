@@ -3,8 +3,6 @@
 A vector is a function of the text alone, as the contract tests of the embedder show without this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Looking for what should be gone: in every file below a folder, in every form it may have."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

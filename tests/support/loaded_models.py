@@ -4,8 +4,6 @@ Hundreds of tests open a library with the model that Truespan is distributed wit
 other. Reading and checking its files takes longer than most of them, and no test changes them.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 from typing import Any

@@ -20,8 +20,6 @@ answers; ingest `second` under the same name, set the reader again, and compare 
 `QUERIES` ask for what lies ahead. `SECRETS` are words that no reader at the boundary may be shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Novels as plain text, with chapters of the usual forms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 PROSE = """\

@@ -1,7 +1,5 @@
 """Libraries that are watched: what a watch hears is written down, or goes wrong on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,18 +62,18 @@ class Broken:
             self.failed += 1
             raise RuntimeError("a watch that fails")
 
-    def request(self, _name: Request, /) -> Broken:
+    def request(self, _name: Request, /) -> "Broken":
         self._fail("request")
         return self
 
-    def stage(self, _name: Stage, /) -> Broken:
+    def stage(self, _name: Stage, /) -> "Broken":
         self._fail("stage")
         return self
 
     def count(self, _tally: CounterName, _amount: int = 1, _code: str = "", /) -> None:
         self._fail("count")
 
-    def __enter__(self) -> Broken:
+    def __enter__(self) -> "Broken":
         self._fail("enter")
         return self
 

@@ -1,7 +1,5 @@
 """OpenDocument files made part by part, so that a test says just what it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.support.docx_maker import packed

@@ -1,7 +1,5 @@
 """Small networks in the ONNX format, and folders of models."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ The font is Courier, in which every character is 0.6 of its size wide: a test ca
 where a line ends.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence

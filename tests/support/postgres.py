@@ -1,7 +1,5 @@
 """A real PostgreSQL for tests: started once in a process, with an empty store for whoever asks."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import pwd

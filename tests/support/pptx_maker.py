@@ -1,7 +1,5 @@
 """PPTX files made slide by slide, so that a test says just what it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 

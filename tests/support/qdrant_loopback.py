@@ -5,8 +5,6 @@ which refuse unknown members; what a strict collection would refuse is refused. 
 published shapes, and numbers the digits that a server writes for a float32.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

@@ -1,7 +1,5 @@
 """A small stretch of a document for the tests of the training recipe."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files as the store would hold them, and the beginning that two of them have in common."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tests.laws.texts import Document

@@ -6,8 +6,6 @@ the same, byte for byte. On the way every answer is held against the canaries, t
 chunks that cutting the read part from scratch would give.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 from base64 import b64decode
@@ -60,7 +58,7 @@ def frozen(bundle: ContextBundle) -> str:
     return to_json(replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0)))
 
 
-def payload_of(receipt: SignedReceipt) -> str:
+def payload_of(receipt: "SignedReceipt") -> str:
     """Return what a receipt says, and its texts.
 
     Its time is left out, and so is the question: the words of a reader may be those of unread text.

@@ -1,7 +1,5 @@
 """Receipts for tests: keys, a library that signs, and what a receipt says."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from pathlib import Path

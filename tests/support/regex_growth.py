@@ -6,8 +6,6 @@ inputs are made from the parsed expression: the text before each repetition, the
 times, then a character at which the match fails.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import time

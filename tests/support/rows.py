@@ -1,7 +1,5 @@
 """A matrix of cases as one test that tries every row and reports all that fail."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any

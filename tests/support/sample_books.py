@@ -5,8 +5,6 @@ answer knows which sentence it came from. Repeated sentences share theirs: what 
 been read. A book is a function of its seed, so that a finding can be named by a number.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ apart from the text around it wherever a format puts it. Numbers of the text hav
 digit: single ones are the marks of lists and notes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ bytes of a document of `DOCUMENTS`: one takes them from the folder of fixtures, 
 made on the spot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto

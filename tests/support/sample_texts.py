@@ -1,7 +1,5 @@
 """Stories to ingest, and what must hold of store and index once everything has settled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.support.worlds import LibraryFixture

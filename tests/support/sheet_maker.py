@@ -1,7 +1,5 @@
 """Workbooks of cells that are given as values, written by hand: XLSX and ODS."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

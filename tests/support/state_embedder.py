@@ -1,7 +1,5 @@
 """An embedder in memory that gives states of words: a direction for each word, like its vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from hashlib import shake_128

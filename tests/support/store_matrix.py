@@ -3,8 +3,6 @@
 Their bodies are the same. A test of these modules is left out only where it looks into SQLite.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """A web server on loopback that sends the bytes that a test chooses."""
 
-from __future__ import annotations
-
 import socketserver
 import ssl
 import threading
@@ -38,7 +36,7 @@ class WebServer:
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
 
-    def __enter__(self) -> WebServer:
+    def __enter__(self) -> "WebServer":
         outer = self
 
         class Handler(socketserver.StreamRequestHandler):

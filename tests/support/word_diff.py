@@ -1,7 +1,5 @@
 """Which words of a text came out of a document: kept, lost, doubled, added or moved."""
 
-from __future__ import annotations
-
 import unicodedata
 from bisect import bisect_left
 from collections import Counter

@@ -4,8 +4,6 @@ Run as `python -m tests.support.worker_process FOLDER URL` it is such a worker, 
 told to stop. It prints a line when it is ready, before it embeds each batch, and when it leaves.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

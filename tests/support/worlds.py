@@ -1,7 +1,5 @@
 """Worlds to break: small libraries whose index can lie and whose clock is moved by hand."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Archives that lie, explode or point elsewhere, as documents and as books."""
 
-from __future__ import annotations
-
 import stat
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Documents for word processors whose parts contradict, repeat or point at each other."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

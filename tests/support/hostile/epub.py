@@ -1,7 +1,5 @@
 """Books whose parts contradict, repeat or point at each other."""
 
-from __future__ import annotations
-
 from tests.support.hostile.docx import png
 from tests.support.hostile.parts import EPUB, HEAD, epub, epub_parts
 from tests.support.hostile.registry import Trap, add, hostile, hostile_files
@@ -52,8 +50,7 @@ def chapters_that_lead_out(trap: Trap) -> Made:
         "//127.0.0.1/share", "%", "%zz", "c1.xhtml#a#b",
     ]  # fmt: skip
     items = "".join(item(f"i{n}", path) for n, path in enumerate(paths))
-    spine = "".join(f'<itemref idref="i{n}"/>' for n in range(len(paths)))
-    return with_package(items, spine)
+    return with_package(items, "".join(f'<itemref idref="i{n}"/>' for n in range(len(paths))))
 
 
 @hostile
@@ -228,8 +225,7 @@ hostile_files(
 @hostile
 def properties_without_end(trap: Trap) -> Made:
     creators = "<dc:creator>A B</dc:creator><dc:subject>s</dc:subject>" * 50_000
-    package = EPUB[OPF].replace("<dc:title>", f"{creators}<dc:title>")
-    return "a.epub", epub({OPF: package})
+    return "a.epub", epub({OPF: EPUB[OPF].replace("<dc:title>", f"{creators}<dc:title>")})
 
 
 @hostile

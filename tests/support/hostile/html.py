@@ -1,7 +1,5 @@
 """Pages that nest, load, hide, redirect, or are no pages."""
 
-from __future__ import annotations
-
 import base64
 
 from tests.support.hostile.registry import Trap, add, hostile, hostile_files

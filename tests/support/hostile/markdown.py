@@ -1,7 +1,5 @@
 """Markdown that nests or repeats until a parser gives up."""
 
-from __future__ import annotations
-
 from tests.support.hostile.registry import add
 
 

@@ -1,7 +1,5 @@
 """Small honest documents, in parts, for others to be put into."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.support.hostile.zip_maker import archive, members_of

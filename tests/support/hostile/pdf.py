@@ -1,7 +1,5 @@
 """PDF files that loop, lie, explode, or want to be run."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 
@@ -38,8 +36,7 @@ def shown(text: bytes = b"Some text.") -> bytes:
 def places_in_a_stream_that_explodes(trap: Trap) -> Made:
     entries = b"/Type /XRef /Size 100000000 /W [1 8 8] /Index [0 100000000] /Root 1 0 R"
     table = stream(bytes(20_000_000), entries, squeeze=True)
-    body = b"%PDF-1.7\n1 0 obj\n" + table + b"\nendobj\nstartxref\n9\n%%EOF"
-    return "a.pdf", body
+    return "a.pdf", (b"%PDF-1.7\n1 0 obj\n" + table + b"\nendobj\nstartxref\n9\n%%EOF")
 
 
 @hostile

@@ -1,7 +1,5 @@
 """The list of hostile files, and what they are pointed at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Texts of strange bytes, and texts that are too much of one thing."""
 
-from __future__ import annotations
-
 import codecs
 
 from tests.support.hostile.registry import add, hostile_files

@@ -1,7 +1,5 @@
 """Attacks on an XML part: each turns an honest part into a hostile one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Archives made by hand, so that each of their numbers can be wrong."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

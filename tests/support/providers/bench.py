@@ -1,7 +1,5 @@
 """A library on one of the loopback providers, to be broken in one way at a time."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -172,7 +170,7 @@ class Bench:
     _hit: threading.Condition = field(default_factory=threading.Condition)
     _after: ExitStack = field(default_factory=ExitStack)
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> "Bench":
         self.server = self._after.enter_context(self.speaker.start())
         self._after.callback(self.wait.set)
         return self
@@ -197,7 +195,7 @@ class Bench:
         return lib, lib.world(tide__txt="The tide comes in twice a day.")
 
     def plant(
-        self, react: Callable[[Bench, Asked], Reaction | None], when: Callable[[int], bool]
+        self, react: Callable[["Bench", Asked], Reaction | None], when: Callable[[int], bool]
     ) -> None:
         """Break requests whose number of texts `when` accepts, from now on."""
 

@@ -1,7 +1,5 @@
 """Chat servers on the loopback: they speak the real protocols and can be broken."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct
@@ -203,14 +201,12 @@ def ring(*texts: str, clock: Any = None) -> KeyRing:
 def openai_chat(server: OpenAiChatServer, **changes: Any) -> OpenAiChat:
     clock = changes.get("clock") or PassingClock()
     given: dict[str, Any] = {"clock": clock, "keys": ring(KEY, clock=clock), "bounds": BOUNDS}
-    model = changes.pop("model", server.model)
-    return OpenAiChat(server.base, model, **given | changes)
+    return OpenAiChat(server.base, changes.pop("model", server.model), **given | changes)
 
 
 def ollama_chat(server: OllamaChatServer, **changes: Any) -> OllamaChat:
     given: dict[str, Any] = {"clock": PassingClock(), "bounds": BOUNDS}
-    model = changes.pop("model", server.model)
-    return OllamaChat(server.base, model, **given | changes)
+    return OllamaChat(server.base, changes.pop("model", server.model), **given | changes)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """A clock on which waiting takes no time."""
 
-from __future__ import annotations
-
 from tests.support.worlds import ManualClock
 
 

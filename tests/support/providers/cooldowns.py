@@ -1,7 +1,5 @@
 """Cooldowns of keys without a store."""
 
-from __future__ import annotations
-
 from truespan.protocols import Clock
 from truespan.providers.keys import KeyRing
 

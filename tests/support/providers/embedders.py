@@ -1,7 +1,5 @@
 """Embedders of providers, built from one list of arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

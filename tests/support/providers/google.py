@@ -1,7 +1,5 @@
 """Google AI Studio, as far as embedding goes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction, numbers_of

@@ -1,7 +1,5 @@
 """An identity provider on the loopback that signs tokens, and publishes and rotates its keys."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

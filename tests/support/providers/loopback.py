@@ -3,8 +3,6 @@
 A fault is a function that sees a request first and may answer in the server's place.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Ollama, as far as embedding goes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

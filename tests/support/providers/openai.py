@@ -1,7 +1,5 @@
 """A server that speaks OpenAI's `/v1/embeddings`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction, numbers_of
@@ -65,8 +63,7 @@ class OpenAi(Loopback):
                 400, f"This model's maximum context length is {self.context} tokens, however"
             )
         size = wanted.get("dimensions") or self.dimensions
-        vectors = [numbers_of(text, self.dimensions)[:size] for text in texts]
-        return self.reply(vectors)
+        return self.reply([numbers_of(text, self.dimensions)[:size] for text in texts])
 
     def reply(self, vectors: list[Any], **more: Any) -> Answer:
         content = {

@@ -1,7 +1,5 @@
 """A server that speaks the protocols of rerank servers; it scores by words that texts share."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -14,8 +12,7 @@ MODEL = "word-ranker"
 def shared_words(query: str, text: str) -> float:
     """Return how many words of a query a text has, and a little less for each further word."""
     words = re.findall(r"\w+", text.lower())
-    wanted = set(re.findall(r"\w+", query.lower()))
-    return len(wanted.intersection(words)) - len(words) / 1000
+    return len(set(re.findall(r"\w+", query.lower())).intersection(words)) - len(words) / 1000
 
 
 class RerankServer(Loopback):
