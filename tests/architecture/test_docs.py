@@ -306,23 +306,21 @@ def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
     assert {*AnswerMode, *DecisionReason, *Refusal} <= set(codes)
 
 
-def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:
+def test_chunking_page_lists_profiles_and_their_members() -> None:
     rows = table_rows(sections_of(DOCS / "ingesting.md")["The three strategies"])
     assert [(name, size, overlap) for name, _, size, overlap, _ in rows] == [
         (profile.name, str(profile.size), str(profile.overlap))
         for profile in STANDARD_CHUNKING.values()
     ]
 
+    rows = table_rows(sections_of(DOCS / "ingesting.md")["Custom profiles"])
+    assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
+
 
 def test_answers_page_says_how_a_question_is_completed() -> None:
     sections = sections_of(DOCS / "answers.md")
     rows = table_rows(sections["How a question is completed"])
     assert [row[0] for row in rows] == [*RewrittenBy]
-
-
-def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
-    rows = table_rows(sections_of(DOCS / "ingesting.md")["Custom profiles"])
-    assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
 
 def test_formats_page_lists_every_format_with_its_endings() -> None:
@@ -370,13 +368,10 @@ def test_formats_page_explains_the_summary_records() -> None:
     assert [row[0] for row in rows] == re.findall(r"(\w+)=\{", "".join(records))
 
 
-def test_ingesting_page_lists_all_derived_metadata() -> None:
+def test_metadata_is_listed_where_it_is_derived_and_declared() -> None:
     nothing = Derivable("", None, "en", False, None, Properties(), "", (), 0)
     rows = table_rows(sections_of(DOCS / "ingesting.md")["Metadata"])
     assert sorted(row[0] for row in rows) == sorted(json.loads(derive_metadata(nothing)))
-
-
-def test_metadata_page_lists_every_field_of_a_manifest_line() -> None:
     rows = table_rows(sections_of(DOCS / "metadata.md")["Lines"])
     assert sorted(row[0] for row in rows) == sorted(MANIFEST_FIELDS)
 

@@ -43,14 +43,12 @@ def test_the_limits_are_those_that_hold() -> None:
     assert settings.http.requests_per_minute == 0
 
 
-def test_numbers_in_the_text_are_those_that_hold() -> None:
+def test_numbers_and_settings_of_the_server_are_in_the_text() -> None:
     text = " ".join(prose_of(PAGE).split())
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
     assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
 
-
-def test_every_setting_of_the_server_is_named() -> None:
     named = [entry.name for entry in fields(Settings) if entry.name.startswith("http_")]
     assert [name for name in named if f"`{name}`" not in prose_of(PAGE)] == []
 

@@ -36,18 +36,14 @@ def claims(request: pytest.FixtureRequest) -> Claims:
     return {node: frozenset(ids) for node, ids in json.loads(run.stdout).items()}
 
 
-def test_promises_are_in_the_order_of_their_numbers():
+def test_promises_have_numbers_in_order_and_distinct_plain_ids():
     numbers = [promise.number for promise in promises.load()]
     assert numbers[:220] == list(range(1, 221))
     assert numbers == sorted(set(numbers))
 
-
-def test_no_two_promises_share_an_id():
     ids = [promise.id for promise in promises.load()]
     assert len(set(ids)) == len(ids)
 
-
-def test_each_id_is_an_area_and_a_short_name():
     shape = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
     assert [promise.id for promise in promises.load() if not shape.fullmatch(promise.id)] == []
 
@@ -64,12 +60,9 @@ def test_every_scenario_names_the_promises_it_proves(claims: Claims):
     assert not silent, "give each scenario a @proves(...) mark: " + ", ".join(silent)
 
 
-def test_a_mark_with_an_unknown_promise_fails_at_once():
+def test_marks_name_known_promises():
     with pytest.raises(ValueError, match=re.escape("has the id search.no-such-promise")):
         proves("search.one-world", "search.no-such-promise")
-
-
-def test_a_mark_without_a_promise_fails_at_once():
     with pytest.raises(ValueError, match="at least one promise"):
         proves()
 

@@ -40,7 +40,7 @@ def public_names(kind: type) -> set[str]:
     return own | {name.removeprefix(prefix) for name in tables().members if name.startswith(prefix)}
 
 
-def test_commands_and_parameters_are_within_their_limits() -> None:
+def test_surface_is_within_its_limits() -> None:
     found = [*leaves(make_commands())]
     assert len(found) <= MAX_COMMANDS
     assert sum(len(command.params) for command in found) <= MAX_PARAMETERS
@@ -49,14 +49,10 @@ def test_commands_and_parameters_are_within_their_limits() -> None:
 def test_settings_are_within_their_limit() -> None:
     assert len(all_types()) <= MAX_SETTINGS
 
-
-def test_http_operations_are_within_their_limit() -> None:
     every = (*OPERATIONS, document_operation(OPERATIONS, needs_token=True))
     document = json.loads(make_document(every, needs_token=True))
     methods = {"get", "put", "post", "patch", "delete"}
     assert sum(len(methods & path.keys()) for path in document["paths"].values()) <= MAX_OPERATIONS
 
-
-def test_public_names_are_within_their_limits() -> None:
     found = {kind: sorted(public_names(kind)) for kind in MAX_NAMES}
     assert {kind: names for kind, names in found.items() if len(names) > MAX_NAMES[kind]} == {}

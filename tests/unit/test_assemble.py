@@ -60,14 +60,12 @@ def test_text_without_markers_ignores_figures() -> None:
     assert [spot.offset for spot in assemble(blocks).figures] == [3, 10, 16]
 
 
-def test_figure_between_blocks_knows_the_next_block() -> None:
+def test_figures_between_and_behind_blocks_know_what_follows() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0), paragraph("Two.")])
     [spot] = canonical.figures
     assert (spot.offset, spot.follows) == (6, 6)
     assert canonical.text[spot.follows :] == "Two."
 
-
-def test_a_figure_behind_the_last_block_stands_at_the_end() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0)])
     [spot] = canonical.figures
     assert (spot.offset, spot.follows) == (4, 4)

@@ -52,21 +52,17 @@ def test_without_a_calibration_the_closest_are_the_scale(score: float, expected:
         assert by_words(scale_of([0.6], 8.0, 18.0, calibration), 8.0) == 1.0
 
 
-def test_one_similarity_alone_counts_fully_and_none_counts_nothing() -> None:
+def test_blend_weighs_similarity_and_words() -> None:
     assert by_similarity(scale_of([0.5], 1.0, 1.0, None), 0.5) == 1.0
     assert by_similarity(scale_of([0.5], 1.0, 1.0, None), 0.4) == 0.0
     assert by_similarity(scale_of([], 1.0, 1.0, None), 0.0) == 1.0
 
-
-def test_words_are_measured_against_the_best_and_against_what_is_possible() -> None:
     assert by_words(SCALE, 0.0) == 0.0
     assert by_words(SCALE, 8.0) == pytest.approx((8 / 12) ** 1.5, abs=1e-6)
     # Half of the words count for less than half.
     assert by_words(SCALE, 4.0) < by_words(SCALE, 8.0) / 2
     assert by_words(Scale(0.5, 0.7, 0.0, 0.0), 0.0) == 0.0
 
-
-def test_the_weight_moves_a_blend_from_similarity_to_words() -> None:
     assert SCALE.blend(0.0, 8.0, 0.6) == pytest.approx(0.5)
     assert SCALE.blend(1.0, 8.0, 0.6) == pytest.approx((8 / 12) ** 1.5, abs=1e-6)
     assert SCALE.blend(0.5, 8.0, 0.6) == pytest.approx((0.5 + (8 / 12) ** 1.5) / 2, abs=1e-6)

@@ -118,19 +118,15 @@ def test_too_few_hits_of_a_kind_give_no_proposal(right: int, wrong: int) -> None
     assert codes(calibration) == ["too_few_hits"]
 
 
-def test_minimum_number_of_hits_gives_a_proposal() -> None:
+def test_high_threshold_needs_precision_and_enough_hits() -> None:
     assert calibrate(hits([0.9] * 20, [0.1] * 20)).proposal is not None
 
-
-def test_unreached_precision_gives_no_high_threshold() -> None:
     given = hits(spread(0.5, 0.7, 40), [*spread(0.2, 0.5, 60), *[0.8] * 20])
     calibration = calibrate(given)
     assert calibration.proposal is not None
     assert calibration.proposal.high is None
     assert codes(calibration) == ["precision_not_reached"]
 
-
-def test_a_high_threshold_that_few_hits_reach_is_called_so() -> None:
     given = hits([*spread(0.5, 0.7, 40), 0.95, 0.96], [*spread(0.3, 0.5, 60), *[0.8] * 20])
     calibration = calibrate(given)
     assert calibration.proposal is not None

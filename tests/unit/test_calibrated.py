@@ -44,14 +44,12 @@ def local_calibration() -> Calibration:
     return found
 
 
-def test_shipped_calibration_is_valid_for_decisions() -> None:
+def test_shipped_calibration_is_valid_and_discriminates() -> None:
     found = local_calibration()
     assert DecisionSettings(**found.thresholds()).threshold_low == found.threshold_low
     assert found.calibrated_floor <= found.threshold_low < found.threshold_high
     assert found.unrelated_high <= found.calibrated_floor
 
-
-def test_contract_floors_do_not_discriminate_for_local_model() -> None:
     found = local_calibration()
     assert not found.discriminates(DEFAULT_FLOOR)
     assert not found.discriminates(RELEVANCE_FLOOR)
@@ -151,7 +149,7 @@ def test_single_passages_decide_where_few_queries_miss() -> None:
     assert [note.code for note in notes] == ["thresholds_by_passages"]
 
 
-def test_too_few_hits_give_notes_and_no_proposal() -> None:
+def test_floor_and_unrelated_scores_follow_the_measured_ones() -> None:
     few = calibrate([ScoredHit(0.5, True), ScoredHit(0.4, False)])
     proposed, notes = propose(few, few, FAR, "")
     assert proposed is None

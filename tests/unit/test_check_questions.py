@@ -58,14 +58,12 @@ def test_parse_questions_names_the_problem(tmp_path: Path, line: str, message: s
     assert message in problem
 
 
-def test_find_doubtful_reports_repeats_and_dependent_questions() -> None:
+def test_find_doubtful_reports_repeats_and_dependent_questions_alone() -> None:
     texts = ("Who signs the form?", "Who signs the form?", "What does this section say?")
     found = list(find_doubtful(Question(7, 1, text, "scope") for text in texts))
     assert ["asked twice" in found[0], "alone" in found[1]] == [True, True]
     assert len(found) == 2
 
-
-def test_find_doubtful_allows_contrasted_questions() -> None:
     pair = [Question(7, 1, "Who signs the form?", "answer", "the head", 3)]
     pair.append(Question(7, 1, "Who signs the form?".replace("form", "card"), "scope"))
     assert list(find_doubtful(pair)) == []

@@ -34,13 +34,11 @@ def test_chunk_is_in_the_language_of_its_own_text() -> None:
             assert find_language(TEXTS[code], document) == code
 
 
-def test_unclear_text_is_in_the_language_of_its_document() -> None:
+def test_language_of_unclear_texts_follows_document_and_counts() -> None:
     for text in ROWS:
         for language in ("en", "de"):
             assert find_language(text, language) == language, text
 
-
-def test_few_texts_of_many_are_found_by_their_counts() -> None:
     texts = [TEXTS["en"], TEXTS["de"], *ROWS, TEXTS["zh"]]
     counts = count_terms(texts, "en")
     assert foreign_languages(texts, "en", counts) == {1: "de", len(texts) - 1: "zh"}

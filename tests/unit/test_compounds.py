@@ -31,24 +31,18 @@ def expand_partly(
     )
 
 
-def test_word_finds_compounds_that_end_with_it() -> None:
+def test_compound_and_its_parts_find_each_other() -> None:
     [word] = expand("Schlüssel", WORDS).words
     assert word.forms == {"german": ("schlussel", "hausturschlussel")}
     assert word.parts == ()
 
-
-def test_compound_finds_its_parts() -> None:
     [word] = expand("Haustuerschluessel", WORDS).words
     assert word.forms == {"german": ("hausturschlussel",)}
     assert word.parts == ({"german": ("haustur",)}, {"german": ("schlussel",)})
 
-
-def test_links_join_the_parts_of_a_compound() -> None:
     [word] = expand("Regierungsbezirk", WORDS).words
     assert word.parts == ({"german": ("regierung",)}, {"german": ("bezirk",)})
 
-
-def test_fewest_parts_divide_a_compound() -> None:
     known = {"land", "wirt", "schaft", "landwirt", "wirtschaft"}
     found = {*divide("landwirtschaft", ("",), known.__contains__)}
     assert found == {("land", "wirtschaft"), ("land", "wirt", "schaft"), ("landwirt", "schaft")}
@@ -82,14 +76,12 @@ def test_quoted_words_and_stop_words_are_no_compounds() -> None:
     assert word.forms == {"german": ("stand",)}
 
 
-def test_other_languages_have_no_compounds() -> None:
+def test_division_ends_and_is_for_languages_with_compounds() -> None:
     terms = ("lighthouse", "light", "house")
     query = expand("house", terms, ("english", "french"))
     assert query == parse_query("house", ("english", "french"))
     assert COMPOUNDING.isdisjoint(("english", "french"))
     assert not COMPOUNDING.isdisjoint(("english", "swedish"))
 
-
-def test_division_of_a_long_word_ends() -> None:
     known = {"a" * length for length in range(4, 60)}
     assert len([*divide("a" * 60, ("", "a"), known.__contains__)]) < 10_000

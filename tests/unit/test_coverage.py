@@ -57,35 +57,28 @@ def test_coverage_is_the_share_of_the_words_weighted_by_rarity() -> None:
 
 
 @proves("decision.evidence")
-def test_a_word_that_occurs_nowhere_counts_most() -> None:
+def test_rare_words_count_most() -> None:
     measured = rarity("Did Huckleberry trim the lamp?")
     assert cover(measured, "The lamp was lit.").share < 0.3
     [absent] = [rare for forms, rare in measured.words if ("huckleberri",) in forms.values()]
     assert absent == max(rare for _, rare in measured.words) == math.log(1 + 34.5 / 0.5)
 
-
-@proves("decision.evidence")
-def test_one_missing_word_weighs_little_more_in_a_single_document() -> None:
     text = "Dogs are allowed in both courtyards."
     alone = cover(rarity("Are dogs brought?", [text]), text).share
     among = cover(rarity("Are dogs brought?", [text, *["Other text."] * 500]), text).share
     assert 0.4 < alone < among < 0.5
 
 
-def test_words_are_stemmed_and_each_counts_once() -> None:
+@proves("decision.evidence")
+def test_coverage_counts_forms_once_and_stop_words_only_alone() -> None:
     assert cover(rarity("keepers keeper KEEPING"), "The keeper sleeps.") == cover(
         rarity("keepers keeping"), "keeper"
     )
     assert rarity("ships ships lamp").words == rarity("ships lamp").words
 
-
-@proves("decision.evidence")
-def test_irregular_forms_cover_one_another() -> None:
     assert cover(rarity("Who lights the lamps?"), "The keeper lit the lamp.").share == 1.0
     assert cover(rarity("Who founded the harbour?"), "We find the harbour.").share != 1.0
 
-
-def test_coverage_counts_stop_words_if_there_are_no_others() -> None:
     assert cover(rarity("Who is he?"), "Who is he? The keeper.").share == 1.0
     assert cover(rarity("Who is he?"), "The keeper.").share == 0.0
     assert cover(rarity("Who is the keeper?"), "Who is he?").share == 0.0
@@ -94,15 +87,13 @@ def test_coverage_counts_stop_words_if_there_are_no_others() -> None:
 
 
 @proves("decision.evidence")
-def test_window_coverage_needs_words_close_together() -> None:
+def test_window_coverage_needs_words_close_together_in_any_order() -> None:
     measured = rarity("Who lit the lamp?")
     apart = f"The keeper lit it. {'Rain fell. ' * 10} The lamp burned."
     assert cover(measured, apart).share == 1.0
     assert 0.0 < cover(measured, apart).window < 1.0
     assert cover(measured, TEXTS[0]).window == 1.0
 
-
-def test_coverage_does_not_depend_on_the_order_of_hashes() -> None:
     query = "keeper lit lamp dusk storm ship night rowed ashore"
     measured = rarity(query)
     text = " ".join(reversed(query.split()))
@@ -121,12 +112,9 @@ def test_missing_names_the_rarest_words_without_a_text() -> None:
     assert measured.missing("the", [], 9) == ()
 
 
-def test_missing_names_no_stop_words_of_an_english_query() -> None:
+def test_missing_names_no_stop_words_of_query_or_texts() -> None:
     query, texts = "When should the lamp be lit?", ["Der Leuchtturm steht auf der Klippe."]
     assert rarity(query, texts, "de").missing(query, texts, 9) == ("lamp", "lit")
-
-
-def test_missing_names_no_stop_words_in_a_language_of_the_texts() -> None:
     query = parse_query("Darf ich einen Hund halten?", ("english", "german"))
     measured = WordRarity(tuple((word.content_forms, 1.0) for word in query.words))
     assert measured.missing("Darf ich einen Hund halten?", TEXTS, 9) == ("darf", "hund", "halten")
@@ -175,19 +163,10 @@ def share_of(terms: list[str], rarity: dict[str, float], size: int = WINDOW) -> 
     return window_share_at(places, rarity, size)
 
 
-def test_words_within_the_window_count_together() -> None:
+def test_share_counts_each_word_once_within_the_window() -> None:
     assert share_of(["ferry", *["x"] * (WINDOW - 2), "lamp"], RARITY) == 1.0
-
-
-def test_words_farther_apart_count_alone() -> None:
     assert share_of(["lamp", *["x"] * (WINDOW - 1), "ferry"], RARITY) == 0.75
-
-
-def test_repeated_word_counts_once() -> None:
     assert share_of(["lamp"] * 9, RARITY) == 0.25
-
-
-def test_text_or_query_without_words_has_no_share() -> None:
     assert share_of(["x", "y"], RARITY) == 0.0
     assert share_of(["ferry"], {}) == 0.0
 

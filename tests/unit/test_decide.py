@@ -143,14 +143,12 @@ def test_decisions_ask_models_until_one_answers() -> None:
     assert [one.used_chunks for one in steps] == [("a",), (), ()]
 
 
-def test_primary_answer_changes_only_the_used_model() -> None:
+def test_primary_answer_changes_only_the_used_model_and_none_quotes() -> None:
     asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
     before = decide(asked).to_json()
     after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
     assert {name for name in before if before[name] != after[name]} == {"used_llm", "models"}
 
-
-def test_without_a_primary_model_the_passages_are_quoted() -> None:
     decision = decided(chunk("a", 0.6), primary=ModelOutcome.ABSENT)
     assert (decision.step, decision.used_llm, decision.used_chunks) == ("quote", "none", ("a",))
 
@@ -289,13 +287,11 @@ def test_the_explanation_has_every_member() -> None:
     }  # fmt: skip
 
 
-def test_an_explanation_of_nothing_has_the_same_members() -> None:
+def test_explanations_have_equal_members_and_agreeing_numbers() -> None:
     nothing, something = decided().to_json(), decided(chunk("a", 0.6)).to_json()
     assert nothing.keys() == something.keys()
     assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
 
-
-def test_shown_numbers_agree_with_the_decision() -> None:
     just_below = 0.5499999523162842
     explained = decided(chunk("a", just_below)).to_json()
     assert explained["mode"] == "hybrid"

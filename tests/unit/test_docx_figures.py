@@ -50,14 +50,12 @@ def test_a_picture_stands_at_its_place_in_the_text(make) -> None:
     assert placed(body) == [("Look:  and .", [(6, "cat"), (11, "dog")])]
 
 
-def test_docx_picture_alone_is_a_block_without_text() -> None:
+def test_docx_picture_alone_is_a_block_without_text_or_chapter() -> None:
     figure = PlacedFigure(0, Figure("cat", "word/media/one.png"))
     assert loaded(p(picture("i1", alt="cat"))).blocks == (
         Block(BlockKind.PARAGRAPH, "", figures=(figure,)),
     )
 
-
-def test_a_heading_of_a_picture_alone_begins_no_chapter() -> None:
     blocks = loaded(p(picture("i1"), style="Heading1") + p("a")).blocks
     assert [(block.kind, block.chapter) for block in blocks] == [(BlockKind.PARAGRAPH, None)] * 2
 

@@ -122,14 +122,12 @@ def test_nesting_is_followed_or_refused(before: str, after: str, depth: int) -> 
         assert [block.text for block in load(data).blocks] == ["core"]
 
 
-def test_a_part_that_holds_itself_is_read_once() -> None:
+def test_parts_that_refer_to_themselves_are_read_once() -> None:
     diagram = r('<w:drawing><wp:inline><dgm:relIds r:dm="d"/></wp:inline></w:drawing>')
     relations = [("d", "diagramData", "document.xml")]
     blocks = load(docx(p("a") + p(diagram * 10), relations=relations)).blocks
     assert [block.text for block in blocks] == ["a"]
 
-
-def test_a_note_that_refers_to_itself_is_read_once() -> None:
     blocks = load(
         docx(p(r("a") + note_mark(1)), footnotes=note(1, p(r("n") + note_mark(1))))
     ).blocks

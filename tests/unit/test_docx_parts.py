@@ -139,18 +139,14 @@ def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
 # Tables
 
 
-def test_a_table_is_rows_of_cells() -> None:
+def test_docx_tables_are_rows_and_begin_no_chapter() -> None:
     body = table(["Name", "Age"], ["Ann", "7"], ["", ""], ["Bob", ""], ["", "9"])
     assert kinds(body) == [(BlockKind.TABLE, "Name | Age\nAnn | 7\nBob\n | 9")]
 
-
-def test_a_table_of_one_cell_is_a_frame_whose_headings_begin_no_chapter() -> None:
     body = table([p("Note", style="Heading1") + p("a") + p("b")]) + p("c")
     assert kinds(body) == [(BlockKind.PARAGRAPH, text) for text in ("Note", "a", "b", "c")]
     assert not any(block.chapter for block in loaded(body).blocks)
 
-
-def test_a_heading_within_a_table_begins_no_chapter() -> None:
     body = table([p("H", style="Heading1"), "x"]) + p("after")
     assert places(body) == [("H | x", None, None), ("after", None, None)]
 
@@ -207,10 +203,7 @@ def test_the_default_language_of_the_styles_counts_where_no_other_is_named() -> 
     assert loaded(p("a"), styles=styles).properties.language == "fr-FR"
 
 
-def test_properties_that_cannot_be_read_cost_no_text() -> None:
+def test_damaged_or_foreign_parts_cost_no_text() -> None:
     assert loaded(p("a"), core="<broken").blocks == (Block(BlockKind.PARAGRAPH, "a"),)
-
-
-def test_a_part_in_another_format_is_told() -> None:
     found = loaded(p("a") + '<w:altChunk r:id="x"/>')
     assert found.warnings == ("Parts that are damaged or in another format: 1.",)

@@ -68,21 +68,17 @@ def test_another_model_is_refused(by: float) -> None:
     assert "words" in str(caught.value)
 
 
-def test_vectors_of_another_length_are_another_model_s() -> None:
+def test_probes_differ_by_length_and_not_by_rounding_or_number() -> None:
     kept = probe(Changing())
     shorter = {name: Vector(vector[:-4]) for name, vector in kept.items()}
     with pytest.raises(ModelDrifted):
         probe(Changing(), shorter)
 
-
-def test_rounding_is_not_drift() -> None:
     embedder = Changing()
     kept = probe(embedder)
     embedder.change = nudged(0.001)
     assert probe(embedder, kept) == kept
 
-
-def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
     whole = probe(Changing())
     name = next(iter(PROBES))
     fewer = {key: vector for key, vector in whole.items() if key != name}

@@ -40,13 +40,10 @@ def test_irregular_table_has_each_form_once_and_no_stop_word() -> None:
     assert len(seen) == len(set(seen))
 
 
-def test_query_counts_irregular_forms_as_one_word() -> None:
+def test_query_counts_irregular_forms_unless_quoted() -> None:
     [word] = parse_query("find found finds", [ENGLISH]).words
     assert (word.forms[ENGLISH], word.count) == (("find", "found"), 3)
     assert forms("the founder found") == [("the",), ("founder",), ("find", "found")]
-
-
-def test_quoted_word_has_no_other_forms() -> None:
     assert forms('"found" lamp') == [("found",), ("lamp",)]
     assert forms('"lost and found" find')[2:] == [("found",), ("find", "found")]
 

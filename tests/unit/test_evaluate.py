@@ -53,33 +53,27 @@ def test_document_counts_once_at_its_first_passage() -> None:
     assert (result.best_relevant, result.best_irrelevant) == (0.7, 0.9)
 
 
-def test_document_of_grade_zero_is_irrelevant() -> None:
+def test_documents_are_judged_by_grade_within_top_k() -> None:
     query = replace(asked("b"), expected=(Expected("a", 0), Expected("b", 1)))
     result = judged(query, found("a=0.9", "b=0.7"))
     assert [one.grade for one in result.documents] == [0, 1]
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
 
-
-def test_documents_beyond_top_k_do_not_count() -> None:
     result = judged(asked("c", top_k=2), found("a=0.9", "b=0.8", "c=0.7"))
     assert result.metrics.hit == 0.0
     assert result.metrics.ndcg == 0.5
 
 
-def test_phrases_alone_judge_passages() -> None:
+def test_phrases_judge_passages_alone_and_with_documents() -> None:
     passages = [*found("a=0.9"), *found("a=0.8", text="Where the\nBell hangs")]
     result = judged(asked(phrases=["bell hangs"]), passages)
     assert result.phrase_rank == 2
     assert result.metrics == QueryMetrics(hit=1.0, reciprocal_rank=0.5, phrase_hit=1.0)
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.8, True))
 
-
-def test_phrase_beyond_top_k_does_not_count() -> None:
     passages = [*found("a=0.9"), *found("a=0.8", text="bell")]
     assert judged(asked(phrases=["bell"], top_k=1), passages).phrase_rank is None
 
-
-def test_documents_and_phrases_are_both_judged() -> None:
     result = judged(asked("b", phrases=["nowhere"]), found("b=0.9"))
     assert result.metrics.hit == 1.0
     assert result.metrics.phrase_hit == 0.0
@@ -118,14 +112,12 @@ def test_interrupted_evaluation_stops() -> None:
         evaluate("one", [asked("a")], search)
 
 
-def test_unjudged_query_does_not_affect_the_means() -> None:
+def test_unjudged_query_affects_neither_means_nor_calibration() -> None:
     unjudged = [GoldenQuery("none", "x"), GoldenQuery("zero", "y", (Expected("a", 0),))]
     totals = evaluate("one", [asked("a"), *unjudged], lambda _: found("a=0.9")).totals
     assert (totals.queries, totals.judged, totals.unjudged) == (3, 1, 2)
     assert totals.metrics.hit == 1.0
 
-
-def test_unjudged_query_is_not_used_for_calibration() -> None:
     evaluation = evaluate("one", [GoldenQuery("none", "x")], lambda _: found("a=0.9"))
     assert scored_hits(evaluation) == []
 
@@ -181,12 +173,10 @@ def whole() -> Evaluation:
     return evaluate("generation 1", golden, search)
 
 
-def test_evaluation_survives_json() -> None:
+def test_evaluation_survives_json_without_document_text() -> None:
     evaluation = whole()
     assert msgspec.convert(json.loads(to_json(evaluation)), Evaluation) == evaluation
 
-
-def test_evaluation_contains_no_document_text() -> None:
     evaluation = whole()
     assert evaluation.results[1].metrics.phrase_hit == 1.0
     forms = [to_json(evaluation), evaluation_table(evaluation)]

@@ -40,14 +40,12 @@ def test_best_window_has_most_words_and_grows_by_neighbours(
     assert ((excerpt.first, excerpt.last), excerpt.score) == (sentences, score)
 
 
-def test_better_excerpts_come_first_and_weak_ones_are_left_out() -> None:
+def test_better_excerpts_come_first_then_rank_decides() -> None:
     found = list(
         choose_excerpts([[run_of("hook")], [run_of("key hook")], [run_of("key hook inn")]], RARITY)
     )
     assert [excerpt.passage for excerpt in found] == [2, 1]
 
-
-def test_rank_decides_between_equal_excerpts() -> None:
     found = list(choose_excerpts([[run_of("key")], [run_of("key")]], RARITY))
     assert [excerpt.passage for excerpt in found] == [0, 1]
     assert found[0].score > found[1].score

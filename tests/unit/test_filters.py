@@ -35,12 +35,9 @@ TENANT = Equals(Field.TENANT, f"{WORLD}.2")
 
 
 @proves("search.world-in-request")
-def test_every_scope_demands_its_world_and_generation():
+def test_every_scope_demands_its_world_generation_and_documents():
     assert conditions(SCOPE) == (TENANT,)
     assert tenant(SCOPE) == TENANT
-
-
-def test_a_scope_over_some_documents_demands_one_of_them():
     narrowed = SCOPE.narrow(documents=[9, 2, 5])
     assert conditions(narrowed) == (TENANT, AnyOf(Field.DOCUMENT, (2, 5, 9)))
 
@@ -62,16 +59,13 @@ def test_a_scope_over_most_documents_leaves_out_the_others():
     assert narrowed.for_reader(5, 1, 3).documents == {5}
 
 
-@proves("reading.never-past-position")
-def test_scope_of_a_reader_is_never_widened():
+@proves("reading.never-past-position", "authority.empty-means-nothing", "index.typed-filters")
+def test_scope_is_never_widened_and_has_no_filter_over_nothing():
     scope = SCOPE.for_reader(5, 1, 3)
     assert [scope.for_reader(5, 1, sid).position for sid in (9, 3, 2, -1)] == [3, 3, 2, -1]
     assert scope.for_reader(6, 1, 3).documents == frozenset()
     assert scope.narrow(chapter="One").position == 3
 
-
-@proves("authority.empty-means-nothing", "index.typed-filters")
-def test_a_scope_over_no_document_has_no_filter_at_all():
     with pytest.raises(TypeError):
         conditions(SCOPE.narrow(documents=[]))
 

@@ -27,31 +27,19 @@ def codes(*args: object, **options: float) -> list[str]:
     return [reason.code for reason in verdict.reasons]
 
 
-def test_a_first_generation_passes_when_every_query_ran() -> None:
+def test_a_first_generation_passes_when_every_query_ran_and_something_hit() -> None:
     assert codes(None, generation(misses=range(9))) == []
-
-
-def test_a_generation_in_which_nothing_right_is_found_fails() -> None:
     assert codes(None, generation(misses=range(10))) == ["nothing_hit"]
     assert codes(generation(misses=range(10)), generation(misses=range(10))) == ["nothing_hit"]
-
-
-def test_a_first_generation_fails_when_a_query_did() -> None:
     assert codes(None, generation(failing=[3])) == ["queries_failed"]
-
-
-def test_a_first_generation_that_nobody_judged_fails() -> None:
     unjudged = evaluate("new", [GoldenQuery("1", "?")], lambda _: [])
     assert codes(None, unjudged) == ["nothing_judged"]
 
 
-def test_a_generation_that_is_no_worse_passes_and_a_worse_one_does_not() -> None:
+def test_a_worse_generation_passes_as_far_as_the_caller_allows() -> None:
     assert codes(generation(misses=[1]), generation(misses=[1])) == []
     assert codes(generation(misses=[1]), generation(misses=[])) == []
     assert set(codes(generation(), generation(misses=[1]))) == {"metric_dropped"}
-
-
-def test_how_far_it_may_fall_is_for_the_caller_to_say() -> None:
     assert codes(generation(), generation(misses=[1]), 0.1) == []
     assert set(codes(generation(), generation(misses=[1, 2]), 0.1)) == {"metric_dropped"}
 

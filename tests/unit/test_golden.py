@@ -115,13 +115,10 @@ def test_repeated_question_is_refused_with_both_lines() -> None:
     assert "line 1" in reason
 
 
-def test_empty_expected_list_means_unjudged() -> None:
+def test_expectations_may_be_empty_but_not_absent() -> None:
     [query] = parse({"query": "who?", "expected": []})
     assert query.expected == ()
     assert query.phrases == ()
-
-
-def test_query_without_expectations_is_refused() -> None:
     [(_, reason)] = faults({"query": "who?", "top_k": 3})
     assert "neither expected documents nor phrases" in reason
 
@@ -193,12 +190,9 @@ def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: i
     assert [number for number, _ in caught.value.lines] == [line]
 
 
-def test_file_with_another_ending_is_refused() -> None:
+def test_golden_file_is_known_by_its_ending_and_may_have_a_mark() -> None:
     with pytest.raises(InvalidArgument, match=r"\.yaml, \.yml, \.jsonl"):
         parse_golden("golden.csv", b"query\n")
-
-
-def test_byte_order_mark_is_ignored() -> None:
     assert parse_golden("g.yaml", b"\xef\xbb\xbf- query: a\n  expected: [b]\n")[0].query == "a"
 
 

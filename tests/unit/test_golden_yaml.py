@@ -75,18 +75,14 @@ def test_parse_yaml_reads_lists_mappings_quotes_and_numbers() -> None:
     ]
 
 
-def test_parse_yaml_returns_the_line_of_each_entry_and_field() -> None:
+def test_parse_yaml_returns_entries_with_their_lines() -> None:
     first, second = read_items(WHOLE)
     assert (first.line, second.line) == (3, 17)
     assert first.lines == {"id": 3, "query": 4, "expected": 5, "relevance": 6, "filters": 10}
     assert second.lines == {"query": 17, "phrases": 18, "expected": 21}
 
-
-def test_parse_yaml_accepts_windows_line_ends() -> None:
     assert read(WHOLE.replace("\n", "\r\n")) == read(WHOLE)
 
-
-def test_parse_yaml_returns_nothing_for_an_empty_file() -> None:
     assert parse_yaml("# nothing\n") == []
 
 

@@ -50,12 +50,10 @@ def test_help_describes_every_argument(kind: type) -> None:
     assert [name for name in methods if not inspect.getdoc(getattr(kind, name))] == []
 
 
-def test_help_describes_functions_of_the_package() -> None:
+def test_help_describes_functions_filters_and_passage_options() -> None:
     for name in ("open", "restore", "verify_backup"):
         assert undescribed(truespan, name) == [], name
 
-
-def test_help_of_search_lists_filters_and_passage_options() -> None:
     names = list(inspect.signature(World.search).parameters)
     assert {*FILTER_NAMES, *PassageArguments.__annotations__} < set(names)
     assert "Returns:" in (World.search.__doc__ or "")

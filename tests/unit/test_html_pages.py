@@ -117,13 +117,11 @@ def test_pictures_that_show_nothing_are_skipped(attributes: str):
     assert loaded(f"<p>x<img src=a.png {attributes}></p>").pictures == PictureCounts()
 
 
-def test_pictures_of_left_out_parts_are_not_counted():
+def test_html_page_breaks_count_and_left_out_pictures_do_not():
     assert (
         loaded("<p>x</p><nav><img src=a></nav><noscript><img src=b></noscript>").pictures.blips == 0
     )
 
-
-def test_html_page_breaks_start_printed_pages():
     page = (
         "<p>one <span role=doc-pagebreak aria-label='7'></span>two</p><p role=doc-pagebreak>xi</p>"
     )
@@ -149,16 +147,10 @@ def test_html_encoding_is_found_by_mark_or_declaration(page: bytes):
     assert texts(page) == ["é€“"]
 
 
-def test_html_falls_back_to_windows_1252():
+def test_html_is_decoded_as_browsers_do_or_refused():
     assert texts(b"<p>\x93\xe9\x80\x94") == ["“é€”"]
-
-
-def test_other_encodings_are_read_as_browsers_do():
     assert texts("<meta charset=shift_jis><p>漢字①".encode("cp932")) == ["漢字①"]
     assert texts("<meta charset=gb2312><p>漢字镕".encode("gbk")) == ["漢字镕"]
-
-
-def test_bytes_that_are_no_text_are_refused():
     with raises_code("source_not_text"):
         loaded(b"<html>\x00\x01\x02\x03\xff\xfe\x00\x80")
 

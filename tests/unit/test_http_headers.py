@@ -5,14 +5,12 @@ from typing import Any
 from truespan.extensions.server.http.bodies import header
 
 
-def test_a_header_has_all_its_values_in_order() -> None:
+def test_headers_are_those_of_their_scope_in_order() -> None:
     scope: Any = {"headers": [(b"accept", b"a"), (b"host", b"h"), (b"accept", b"b")]}
     assert header(scope, b"accept") == [b"a", b"b"]
     assert header(scope, b"host") == [b"h"]
     assert header(scope, b"cookie") == []
 
-
-def test_a_copy_of_a_scope_has_its_own_headers() -> None:
     scope: Any = {"headers": [(b"authorization", b"Bearer first")]}
     assert header(scope, b"authorization") == [b"Bearer first"]
     copy = {**scope, "headers": [(b"authorization", b"Bearer second")]}

@@ -178,13 +178,11 @@ def test_denied_key_is_not_used_again(status: int) -> None:
 
 
 @proves("errors.bad-key-configuration")
-def test_denial_of_every_key_is_an_error_without_a_request() -> None:
+def test_denied_keys_are_an_error_and_hide_no_cooling_key() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
     assert [type(ring.error(server)) for _ in range(2)] == [ProviderRefused, ProviderRefused]
     assert server.came == ["a", "b"]
 
-
-def test_denied_key_does_not_hide_a_cooling_key() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(429, 9.0))
     error = ring.error(server)
     assert error.code == "provider_cooldown"
@@ -213,14 +211,12 @@ def test_invalid_key_is_refused_by_its_name(text: str) -> None:
     assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_disabled_key_is_not_validated() -> None:
+def test_disabled_key_is_not_validated_and_names_are_unique() -> None:
     server = Server()
     unread = ProviderKey("openai", "old", Secret(""), enabled=False)
     assert Ring(unread, key("a")).send(server).status == 200
     assert server.came == ["a"]
 
-
-def test_duplicate_key_names_are_refused() -> None:
     with pytest.raises(InvalidConfiguration):
         Ring(key("a"), key("a"))
 

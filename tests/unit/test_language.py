@@ -60,11 +60,8 @@ def test_short_text_has_no_language(text: str) -> None:
     assert detect_language(text) is None
 
 
-def test_a_few_letters_of_east_asia_say_as_much_as_many_others() -> None:
+def test_sample_decides_by_few_letters_and_nothing_after_it() -> None:
     assert detect_language("夜明け前に船が通る") == "ja"
-
-
-def test_text_after_the_sample_does_not_matter() -> None:
     german = SENTENCES["de"] + " "
     begin = german * (SAMPLE // len(german) + 1)
     assert detect_language(begin[:SAMPLE] + SENTENCES["zh"] * 5000) == "de"
@@ -101,11 +98,8 @@ def test_english_beside_another_language_is_left_to_the_detector(language: str) 
         assert detect_language(text) == (found if share >= 0.3 else None), (parts, share)
 
 
-def test_lone_surrogates_do_no_harm() -> None:
+def test_detector_survives_surrogates_and_has_a_version() -> None:
     assert detect_language(SENTENCES["en"] + "\ud800") == "en"
-
-
-def test_the_detector_has_a_name_with_its_version() -> None:
     assert detector_name().startswith("py3langid-")
 
 

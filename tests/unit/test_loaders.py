@@ -42,24 +42,12 @@ def test_unicode_is_decoded_with_or_without_its_mark(mark: bytes, encoding: str)
     assert text_of(mark + SENTENCE.encode(encoding)) == SENTENCE
 
 
-def test_decoding_falls_back_to_windows_1252():
+def test_decoding_restores_windows_1252_and_keeps_unicode():
     assert text_of("“Schöne Grüße” – it’s 5 €".encode("cp1252")) == "“Schöne Grüße” – it’s 5 €"
-
-
-def test_a_broken_byte_does_not_turn_unicode_into_gibberish():
     data = SENTENCE.encode() + b" A broken \xe2 byte."
     assert text_of(data) == SENTENCE + " A broken \ufffd byte."
-
-
-def test_misread_windows_1252_quotes_are_restored():
     assert text_of("\x93It\x92s true,\x94 he said\x85".encode()) == "“It’s true,” he said…"
-
-
-def test_a_next_line_character_alone_is_a_line_end():
     assert text_of("one\x85two".encode()) == "one\ntwo"
-
-
-def test_a_stray_null_in_a_text_is_cleaned_away():
     assert text_of(b"A long enough line with one \x00stray byte.").endswith("one stray byte.")
 
 

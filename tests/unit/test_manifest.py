@@ -65,33 +65,24 @@ def test_line_with_all_fields_is_parsed() -> None:
 
 
 @proves("manifest.lines")
-def test_line_with_only_a_path_declares_nothing() -> None:
+def test_lines_declare_only_what_they_say() -> None:
     assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, DocumentOptions()),)
-
-
-def test_no_tags_at_all_are_not_the_same_as_tags_left_out() -> None:
     [entry] = parse({"path": "a.txt", "tags": []})
     assert entry.declared.tags == ()
 
 
-def test_blank_lines_are_left_out_and_counted() -> None:
+def test_blank_lines_and_marks_are_skipped_and_line_feeds_alone_end_lines() -> None:
     entries = parse("", '{"path": "a.txt"}\r', " \t ", '  {"path": "b.txt"}  ', "")
     assert [(entry.line, entry.path) for entry in entries] == [(2, "a.txt"), (4, "b.txt")]
 
-
-def test_a_manifest_without_lines_has_no_entries() -> None:
     assert parse_manifest("empty.jsonl", b"", profiles=PROFILES) == ()
     assert parse_manifest("empty.jsonl", codecs.BOM_UTF8, profiles=PROFILES) == ()
 
-
-def test_byte_order_mark_is_allowed_at_the_start_only() -> None:
     line = b'{"path": "a.txt"}'
     assert len(parse(codecs.BOM_UTF8 + line)) == 1
     assert "byte order mark" in faults(line, codecs.BOM_UTF8 + line)[0][1]
     assert fault(codecs.BOM_UTF16_LE + line.decode().encode("utf-16-le")) == "not UTF-8"
 
-
-def test_only_a_line_feed_ends_a_line() -> None:
     title = "One\u2028two\u0085three"
     [entry] = parse(json.dumps({"path": f"{title[:7]}.txt"}, ensure_ascii=False))
     assert entry.path == "One\u2028two.txt"

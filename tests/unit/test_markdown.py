@@ -15,16 +15,12 @@ def places_of(text: str) -> list[tuple[str | None, str | None]]:
     return [(block.chapter, block.section) for block in load_markdown(text).blocks]
 
 
-def test_inline_markup_is_removed_and_its_text_kept():
+def test_markdown_markup_is_removed_and_breaks_and_html_are_kept():
     text = 'A *b* **c** `d  e` [f](http://x.y "t") ![g *h*](i.png) <http://j.k> \\* &amp; &copy;'
     assert texts_of(text) == ["A b c d  e f g h http://j.k * & ©"]
 
-
-def test_line_breaks_within_a_paragraph_are_kept():
     assert texts_of("soft\nhard  \nend\\\nlast") == ["soft\nhard\nend\nlast"]
 
-
-def test_html_is_text_like_any_other():
     assert texts_of("<div>kept <b>all</b></div>\n\n<!-- even this -->") == [
         "<div>kept <b>all</b></div>",
         "<!-- even this -->",
@@ -44,13 +40,10 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
     ]  # fmt: skip
 
 
-def test_code_is_kept_as_it_is():
+def test_markdown_code_is_kept_and_tables_become_rows():
     blocks = load_markdown("```py\nif x:\n    *y* = `1`\n\n```\n\n    indented  text\n").blocks
     assert [block.kind for block in blocks] == [BlockKind.CODE] * 2
     assert [block.text for block in blocks] == ["if x:\n    *y* = `1`\n\n", "indented  text\n"]
-
-
-def test_tables_become_rows():
     blocks = load_markdown("| name | *age* |\n|---|---|\n| Ada | 36 |\n| Bob | |").blocks
     assert blocks == (Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | ", header_rows=1),)
 

@@ -105,26 +105,20 @@ def test_figures_equal_those_of_trec_eval() -> None:
     assert compared > 250
 
 
-def test_the_best_order_has_ndcg_one_and_every_other_less_or_as_much() -> None:
+def test_ranking_metrics_of_documents() -> None:
     grades = {"a": 3, "b": 2, "c": 0, "d": 1}
     values = {order: ndcg(order, grades) for order in permutations(grades)}
     assert values["a", "b", "d", "c"] == 1.0
     assert max(values.values()) == 1.0
     assert values["c", "d", "b", "a"] == min(values.values())
 
-
-def test_what_lies_beyond_the_cut_does_not_count() -> None:
     ranking = ["x", "y", "a"]
     assert document_metrics(ranking, {"a": 1}, 2) == QueryMetrics(0.0, 0.0, 0.0, 0.0, 0.5)
     assert document_metrics(ranking, {"a": 1}, 3).reciprocal_rank == pytest.approx(1 / 3)
     assert ndcg([*"abcdefghij", "k"], {"k": 1}) == 0.0
 
-
-def test_precision_divides_by_k_even_where_fewer_came_back() -> None:
     assert document_metrics(["a"], {"a": 1}, 10).precision == 0.1
 
-
-def test_without_a_relevant_document_there_are_no_figures() -> None:
     assert document_metrics(["a"], {}, 10) == QueryMetrics()
     assert document_metrics(["a"], {"a": 0}, 10) == QueryMetrics()
 

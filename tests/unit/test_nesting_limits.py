@@ -18,29 +18,23 @@ def lines_of(name: str, content: str) -> list[str]:
     return [line for block in blocks for line in block.text.split("\n")]
 
 
-def test_deep_quotes_in_markdown_are_text():
+def test_deep_markdown_is_text_and_loses_no_item():
     assert lines_of("a.md", "> " * 300 + "deep") == ["> " * 299 + "> deep"]
 
-
-def test_no_item_of_deep_lists_in_markdown_is_lost():
     lines = lines_of("a.md", "\n".join("  " * depth + f"- item {depth}" for depth in range(60)))
     assert [line.strip() for line in lines] == [f"- item {depth}" for depth in range(60)]
 
-
-def test_deep_images_in_markdown_are_text():
     within, deep = ("![" * depth + "words" + "](b)" * depth for depth in (5, 300))
     assert lines_of("a.md", within) == ["words"]
     [line] = lines_of("a.md", deep)
     assert line.startswith("![" * 200)
 
 
-def test_the_margin_of_deep_lists_in_pages_is_limited():
+def test_deep_lists_and_tables_of_pages_are_flattened():
     lines = lines_of("a.html", "<ul><li>item" * 60 + "</li></ul>" * 60)
     assert len(lines) == 60
     assert max(len(line) - len(line.lstrip()) for line in lines) == 38
 
-
-def test_deep_tables_in_pages_become_paragraphs():
     row = "<table><tr><th>h<th>i</tr><tr><td>a<td>"
     assert lines_of("a.html", row * 8 + "deep")[-1] == "a | deep"
     assert lines_of("a.html", row * 12 + "deep")[-1] == "a | " + "h i a " * 4 + "deep"

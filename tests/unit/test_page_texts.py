@@ -140,15 +140,13 @@ def keys_of(literal: str) -> set[str]:
     return {part.split(":")[0].strip() for part in top.split(",")}
 
 
-def test_modules_and_markup_have_no_texts_of_their_own() -> None:
+def test_texts_stand_in_the_tables_alone() -> None:
     found = {name: texts_in_script(source) for name, source in scripts().items()}
     markup = Markup()
     markup.feed(page_files()["index.html"].decode())
     assert {name: texts for name, texts in found.items() if texts} == {}
     assert markup.found == []
 
-
-def test_texts_elsewhere_are_found() -> None:
     planted = (
         'make("p", { title: "Similar words" }, "Nothing found.", `all of ${n}`, "small quiet");'
     )
@@ -201,13 +199,11 @@ def test_every_text_is_used() -> None:
     assert unused == []
 
 
-def test_every_text_that_the_markup_names_exists() -> None:
+def test_every_named_text_and_translated_error_exists() -> None:
     named = re.findall(r'data-text[\w-]*="([\w.]+)"', page_files()["index.html"].decode())
     known = dict(entries(tables()["en"]))
     assert named
     assert [name for name in named if not isinstance(known.get(name), str)] == []
 
-
-def test_translated_errors_exist() -> None:
     codes = tables()["en"]["codes"]
     assert {*codes["problems"], *codes["sources"]} <= {*error_codes()}

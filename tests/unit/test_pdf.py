@@ -34,13 +34,10 @@ def page_of(block: Block, word: str) -> int:
 # Paragraphs
 
 
-def test_pdf_lines_of_a_paragraph_are_joined():
+def test_pdf_lines_of_a_paragraph_are_joined_up_to_a_gap():
     assert texts(Page(column([*FULL, "book of his own."]))) == [
         " ".join([*FULL, "book of his own."])
     ]
-
-
-def test_a_gap_begins_a_paragraph():
     assert texts(Page([*column(FULL), *column(FULL, top=650)])) == [" ".join(FULL)] * 2
 
 
@@ -53,17 +50,13 @@ def test_an_indent_after_a_full_stop_begins_a_paragraph():
     assert len(texts(Page(words))) == 2
 
 
-def test_a_line_that_ends_early_keeps_its_end():
+def test_pdf_short_lines_other_sizes_and_items_are_paragraphs():
     verse = ["The lamp is out,", "the ferry gone,", "and nobody about", "to see the dawn"]
     assert texts(Page([*column(FULL), *column(verse, top=640)]))[1] == "\n".join(verse)
 
-
-def test_another_size_is_another_paragraph():
     words = [Words(72, 720, "The Landing", 18), *column(FULL, top=700)]
     assert texts(Page(words))[0] == "The Landing"
 
-
-def test_each_item_of_a_list_is_a_block_of_its_own():
     items = ["• one lamp that had gone", "• two oars"]
     blocks = loaded(Page([*column(FULL), *column(items, top=684)])).blocks
     assert [block.text for block in blocks[1:]] == items
@@ -227,12 +220,10 @@ def test_broken_words_are_mended_and_ligatures_are_letters():
     assert "early morning, when the well-known keeper" in text
 
 
-def test_other_languages_join_words_without_a_hyphen():
+def test_pdf_words_follow_the_hyphens_of_language_and_text():
     lines = ["Das Haus und die Tür des Hauses sind still, halt und gut", "der Haus-", "halt"]
     assert join_lines("der Haus-", "halt", Spelling.of_lines(lines)) == ("der Haus", "")
 
-
-def test_pdf_word_hyphenated_elsewhere_keeps_its_hyphen():
     lines = [
         "The light-house is old. Nobody knows who has built the light-",
         "house, or when. Nobody has asked for years, and the keeper of",
@@ -243,20 +234,16 @@ def test_pdf_word_hyphenated_elsewhere_keeps_its_hyphen():
 # Pages
 
 
-def test_pdf_paragraph_marks_the_start_of_a_page():
+def test_pdf_pages_begin_within_paragraphs_and_words():
     (block,) = loaded(Page(column(FULL)), Page(column(["book of his own."]))).blocks
     assert block.text == " ".join([*FULL, "book of his own."])
     assert block.pages == (PageStart(0, 1), PageStart(block.text.index("book"), 2))
 
-
-def test_a_page_may_begin_within_a_mended_word():
     first = [*FULL[:2], "was light. The keeper of the landing wrote it into his diar-"]
     (block,) = loaded(Page(column(first)), Page(column(["ies, all of them."]))).blocks
     assert block.text.endswith("into his diaries, all of them.")
     assert block.pages[1] == PageStart(block.text.index("ies, all"), 2)
 
-
-def test_empty_pages_are_counted():
     blocks = loaded(Page(column(["One."])), Page(), Page(column(["Three."]))).blocks
     assert [block.pages for block in blocks] == [(PageStart(0, 1),), (PageStart(0, 3),)]
 
@@ -274,13 +261,11 @@ def numbered(count: int, *, head: str = "The Glass Ferry", foot: str = "{}") -> 
     ]
 
 
-def test_page_numbers_are_dropped_and_running_heads_kept_once():
+def test_page_numbers_are_dropped_and_running_heads_kept_once_between_paragraphs():
     text = "\n".join(texts(*numbered(5)))
     assert text.count("The Glass Ferry") == 1
     assert not any(f"\n{number}\n" in f"\n{text}\n" for number in range(7, 12))
 
-
-def test_a_running_head_does_not_divide_a_paragraph():
     title = Page([Words(200, 500, "The Glass Ferry", 20)])
     blocks = loaded(title, *numbered(5)).blocks
     assert [len(block.pages) for block in blocks[1:]] == [5]
@@ -308,13 +293,10 @@ def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
     assert FULL[0] in "\n".join(texts(*pages))
 
 
-def test_a_date_or_a_rule_on_every_page_is_kept_once():
+def test_rules_and_dates_of_pages_are_kept_once():
     for head in ("2024-11-03", "12 345", "-----", "* * *"):
         pages = [Page([Words(300, 760, head), *column(FULL)]) for _ in range(5)]
         assert "\n".join(texts(*pages)).count(head) == 1, head
-
-
-def test_a_page_of_hyphens_alone_is_read():
     for rule in ("-", "-----", "- -"):
         assert "".join(texts(Page(column([rule])))).replace(" ", "") == rule.replace(" ", "")
 

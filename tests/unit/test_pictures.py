@@ -70,25 +70,16 @@ def test_rotated_page_is_marked_where_it_is_drawn():
     assert any(abs(row / found.height - top) < 0.05 for row in dark_rows(found))
 
 
-def test_ligatures_accents_and_hyphens_do_not_matter():
+def test_sentences_are_boxed_despite_ligatures_and_running_heads():
     data = file_of("The of\x01cers came in the eve-", "ning.")
     assert len(drawn(data, "The officers came in the evening.").boxes[0]) == 2
-
-
-def test_running_heads_between_sentences_are_skipped():
     assert all(drawn(file_of("THE GLASS FERRY 12", *LINES), *SENTENCES).boxes)
-
-
-def test_missing_sentence_has_no_boxes():
     assert drawn(file_of(*LINES), "It was the landlady.").boxes == ((),)
 
 
-def test_page_past_the_end_is_not_drawn():
+def test_page_past_the_end_and_broken_file_are_not_drawn():
     request = PictureRequest("a.pdf", 2)
     assert draw_page(file_of(*LINES), request) is None
-
-
-def test_broken_file_is_refused():
     with raises_code("source_broken"):
         draw_page(b"%PDF-1.7 nothing", PictureRequest("a.pdf", 1))
 

@@ -73,26 +73,22 @@ def removed(
 # What a sync would remove
 
 
-def test_only_missing_files_of_a_folder_are_removed() -> None:
+def test_only_missing_files_within_the_roots_are_removed() -> None:
     documents = [document(path) for path in ("/a/1.txt", "/a/2.txt", "/a/b/3.txt", "/c/4.txt")]
     assert removed(documents, [source("/a/1.txt")], Root("/a", 1)) == ["/a/2.txt", "/a/b/3.txt"]
 
-
-def test_nothing_outside_the_roots_is_ever_removed() -> None:
     paths = ["/ab/1.txt", "/1.txt", "/a", "/A/1.txt", "/a/../c/1.txt", "relative.txt", ""]
     documents = [document(path) for path in paths]
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1)) == []
     assert removed([document("/a/1.txt")], [source("/a/0.txt")]) == []
 
 
-def test_a_file_that_is_merely_passed_over_is_kept() -> None:
+def test_files_passed_over_or_not_meant_are_kept() -> None:
     documents = [document("/a/page"), document("/a/.hidden/x.txt"), document("/a/gone.txt")]
     assert removed(
         documents, [source("/a/1.txt")], Root("/a", 1), there=["/a/page", "/a/.hidden/x.txt"]
     ) == ["/a/gone.txt"]
 
-
-def test_a_pattern_removes_only_what_it_means() -> None:
     documents = [document(f"/a/{name}") for name in ("1.txt", "2.md", "b/3.txt", ".4.txt")]
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1, "*.txt")) == ["/a/1.txt"]
     assert set(removed(documents, [source("/a/0.txt")], Root("/a", 1, "**/*.txt"))) == {
@@ -100,12 +96,9 @@ def test_a_pattern_removes_only_what_it_means() -> None:
     }  # fmt: skip
 
 
-def test_file_with_a_declared_id_is_kept_when_found_again() -> None:
+def test_documents_with_declared_ids_are_kept_when_found_again() -> None:
     documents = [document("/a/1.txt", "guide", origin="/a/m.jsonl")]
     assert removed(documents, [source("/a/1.txt", "1-abc")], Root("/a", 1)) == []
-
-
-def test_a_document_whose_file_moved_is_known_by_its_id() -> None:
     documents = [document("/shelf/old.txt", "guide", origin=MANIFEST)]
     moved = source("/shelf/new.txt", "guide", origin=MANIFEST)
     assert removed(documents, [moved], Root("/shelf", 1, origin=MANIFEST)) == []

@@ -88,14 +88,12 @@ def test_shared_text_of_two_sources_appears_once() -> None:
     )
 
 
-def test_prompt_refers_to_earlier_sources_for_repeated_text() -> None:
+def test_prompt_gives_repeated_text_once() -> None:
     whole, part = source("One two three."), source("two", start=4)
     assert unrepeated_spans([whole, part]) == [[(0, 14)], []]
     _, asked = told(whole, part)
     assert "Text:\n[...] All of this text is in earlier sources.\n" in asked
 
-
-def test_source_around_another_appears_in_two_pieces() -> None:
     middle, around = source("two", start=4), source("One two three.")
     assert unrepeated_spans([middle, around])[1] == [(0, 3), (8, 14)]
 

@@ -47,12 +47,9 @@ def test_tables_are_read_whatever_their_dialect_and_encoding() -> None:
     assert block("x.csv", "caf\xe9,b\n1,2".encode("cp1252")).text == "café | b\n1 | 2"
 
 
-def test_the_line_of_a_row_counts_the_line_breaks_in_cells() -> None:
+def test_csv_rows_have_their_lines_and_unclosed_quotes_lose_none() -> None:
     found = block("x.csv", 'a,b\n1,"x\n\ny"\n\n2,z\n')
     assert [(page.page, page.offset) for page in found.pages] == [(1, 0), (2, 6), (6, 14)]
-
-
-def test_csv_unclosed_quote_loses_no_row() -> None:
     found = block("x.csv", 'id,size\n1,3"\n2,"open\n3,c\n')
     assert found.text == 'id | size\n1 | 3"\n2 | "open\n3 | c'
 
@@ -133,15 +130,13 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
     assert [each.text for each in mixed] == ["a: 1", "oh", "b: 2", '"c"']
 
 
-def test_a_long_name_is_not_repeated_with_each_value_in_it() -> None:
+def test_json_depth_and_repeated_names_are_limited() -> None:
     inner = {str(number): "x" for number in range(2000)}
     name = "n" * 50_000
     for value in (inner, [[inner]] * 20, [inner] * 20, {"a": [inner] * 20}):
         found = load("x.json", json.dumps({name: value}).encode())
         assert sum(len(each.text) + len(each.section or "") for each in found.blocks) < 10_000_000
 
-
-def test_json_nested_too_deep_is_refused() -> None:
     for data in ("[" * 100_000, '{"a":' * 5000, "[" * 200 + "]" * 200):
         with raises_code("source_unsafe"):
             load("x.json", data.encode())

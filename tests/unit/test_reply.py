@@ -175,13 +175,11 @@ def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
     assert Reply(iter(["NO_CONTEXT. She did it."]), quotable=True).outcome == "no_context"
 
 
-def test_unusable_reply_ends_the_request() -> None:
+def test_unusable_or_endless_reply_ends_the_request() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
     assert Reply(iter(source)).outcome == "no_context"
     assert (source.fetched, source.closed) == (2, True)
 
-
-def test_white_space_without_end_is_blank() -> None:
     source = Source(*([" " * 100] * 1000))
     assert Reply(iter(source)).outcome == "blank"
     assert source.fetched <= MAX_HELD // 100 + 1

@@ -91,12 +91,9 @@ def test_pseudonyms_without_a_key_are_refused(key: bytes) -> None:
         Sanitizer(Mode.ON, Style.PSEUDONYM, key)
 
 
-def test_the_key_does_not_show() -> None:
+def test_markers_of_an_earlier_run_stay_and_the_key_does_not_show() -> None:
     assert KEY.decode() not in repr(PSEUDONYMS)
     assert KEY.hex() not in PSEUDONYMS.digest
-
-
-def test_markers_of_an_earlier_run_stay() -> None:
     text = "password: [PASSWORD] [PHONE:1234567890] [EMAIL:4111111111] [CREDIT_CARD]"
     assert PSEUDONYMS.apply(text).text == ON.apply(text).text == text
 
@@ -232,15 +229,13 @@ def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
 
 
 @proves("sanitise.audit-and-off")
-def test_a_document_stays_the_same_object_when_off_and_in_shadow() -> None:
+def test_documents_and_blocks_without_changes_stay_the_same() -> None:
     off, nothing = sanitize_document(DOCUMENT, Sanitizer(Mode.OFF))
     shadow, counts = sanitize_document(DOCUMENT, Sanitizer(Mode.SHADOW))
     assert off is shadow is DOCUMENT
     assert not nothing
     assert counts == sanitize_document(DOCUMENT, ON)[1]
 
-
-def test_a_block_without_findings_keeps_its_bytes() -> None:
     untouched = block("a\r\nb\u200b", pages=(PageStart(0, 1), PageStart(3, 2)))
     kept, _ = sanitize_document(Loaded((untouched,)), ON)
     assert kept.blocks == (untouched,)

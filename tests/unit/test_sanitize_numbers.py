@@ -208,14 +208,10 @@ def test_other_numbers_are_no_phone_numbers(text: str) -> None:
 def test_without_phones_none_is_looked_for() -> None:
     assert found_in("call +49 30 901820", Sanitizer(Mode.SHADOW, profile=WITHOUT_PHONES)) == []
 
-
-def test_a_profile_can_name_regions_whose_national_form_is_known() -> None:
     german = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE"]'))
     assert found_in("ring 030 901820", german) == [("PHONE", "030 901820")]
     assert found_in("on 14.11.2023 at 12", german) == []
     assert found_in("order 715141442", german) == []
 
-
-def test_a_region_without_a_trunk_zero_has_numbers_without_one() -> None:
     spanish = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE", "ES"]'))
     assert found_in("llama al 912 345 678", spanish) == [("PHONE", "912 345 678")]

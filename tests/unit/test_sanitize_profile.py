@@ -117,12 +117,9 @@ def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: 
         parse_profile(text)
 
 
-def test_profile_error_does_not_quote_allowed_values() -> None:
+def test_allowed_values_are_neither_counted_nor_quoted() -> None:
     with pytest.raises(InvalidConfiguration) as refused:
         parse_profile("allow = ['ann@example.com', 3]")
     assert "ann" not in str(refused.value)
-
-
-def test_allowed_values_are_not_counted() -> None:
     shadow = Sanitizer(Mode.SHADOW, profile=parse_profile('allow = ["ann@example.com"]'))
     assert shadow.apply("ann@example.com").counts.total() == 0

@@ -91,15 +91,13 @@ def test_damaged_key_file_is_an_error_without_its_content(tmp_path: Path) -> Non
         assert ring["seed"] not in str(error.value)
 
 
-def test_signature_is_that_of_rfc_8032() -> None:
+def test_signatures_and_canonical_json_follow_their_standards() -> None:
     # The first test vector: an empty message. The public key follows from the seed.
     seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     key = SigningKey.from_seed(Secret(base64.b64encode(seed).decode()))
     raw = base64.b64decode(key.public.public_key)
     assert raw.hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 
-
-def test_canonical_json_is_that_of_rfc_8785() -> None:
     value = {"b": [True, None, -5], "a": "\u20ac$\u000f\nA'B\"\\\u007f/", "A": {}}
     expected = '{"A":{},"a":"\u20ac$\\u000f\\nA\'B\\"\\\\\u007f/","b":[true,null,-5]}'
     assert canonical(value) == expected.encode()

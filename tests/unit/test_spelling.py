@@ -54,11 +54,8 @@ def test_words_with_other_diacritics_are_the_same_to_the_spelling() -> None:
     assert fold_diacritics("ёлка") == "ёлка"
 
 
-def test_empty_vocabulary_has_no_similar_terms() -> None:
+def test_vocabulary_is_indexed_once_and_may_be_empty() -> None:
     assert index_terms(()).similar_terms("lamp") == {}
-
-
-def test_same_vocabulary_is_indexed_once() -> None:
     vocabulary = Vocabulary(("lamp",))
     assert index_vocabulary(vocabulary) is index_vocabulary(vocabulary)
     assert index_vocabulary(Vocabulary(("lamp",))) is not index_vocabulary(vocabulary)

@@ -147,13 +147,11 @@ def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
     assert all(part.supported for part in others)
 
 
-def test_without_passages_every_claim_cites_nothing() -> None:
+def test_claims_need_passages_whose_titles_count() -> None:
     found = check_answer("Vienna is old. Is it?", ())
     assert [part.reasons for part in found.sentences] == [(NOTHING,)]
     assert found.score == 0.0
 
-
-def test_names_and_numbers_of_a_title_are_known() -> None:
     sources = [passage("The harbour was enlarged.", title="Report of Ada Brook, 1931")]
     assert check_answer(
         "Ada Brook reported in 1931 that the harbour was enlarged [1].", sources

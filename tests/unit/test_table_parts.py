@@ -45,15 +45,9 @@ def test_several_header_rows_are_repeated_together():
     assert all(part.startswith(f"{header}\n") for part in parts_of(table(60, header)))
 
 
-def test_a_short_table_stays_as_it_is():
+def test_tables_are_divided_only_with_the_option_and_if_long():
     assert assemble([table(5)], divide_tables=True) == assemble([table(5)])
-
-
-def test_without_the_option_no_table_is_divided():
     assert assemble([table(100)]).text == table(100).text
-
-
-def test_a_list_of_contents_is_not_divided():
     block = table(100, is_contents=True)
     assert assemble([block], divide_tables=True).text == block.text
 
@@ -65,13 +59,11 @@ def test_missing_or_long_table_header_is_not_repeated(block: Block):
     assert "\n".join(parts) == block.text
 
 
-def test_table_row_longer_than_a_part_stays_whole():
+def test_long_rows_stay_whole_and_headers_need_rows():
     long = f"Wine | {'very ' * 300}good"
     block = Block(BlockKind.TABLE, f"{HEADER}\nTea | 1\n{long}\nJuice | 2", header_rows=1)
     assert parts_of(block) == [f"{HEADER}\nTea | 1", f"{HEADER}\n{long}", f"{HEADER}\nJuice | 2"]
 
-
-def test_a_header_without_rows_is_no_part():
     long = f"Wine | {'very ' * 300}good"
     assert parts_of(Block(BlockKind.TABLE, f"{HEADER}\n{long}", header_rows=1)) == [
         f"{HEADER}\n{long}"

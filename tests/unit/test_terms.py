@@ -76,13 +76,10 @@ def test_words_are_folded_and_stemmed_as_their_language_is(
     assert terms(text, language) == [normalize("NFC", term) for term in expected]
 
 
-def test_whole_terms_keep_all_letters_of_their_stems() -> None:
+def test_whole_terms_keep_letters_and_are_limited() -> None:
     assert terms("İstanbul'daki okullar", "tr", whole=True) == ["istanbul", "daki", "okul"]
     assert terms("państwo państwowego", "pl", whole=True) == ["państw", "państwow"]
     assert stem_function("russian", whole=True)("государственный") == "государствен"
-
-
-def test_what_is_no_word_takes_no_more_room_than_one() -> None:
     assert list(words("A" * 20_000)) == ["a" * MAX_TERM_CHARS]
 
 
@@ -134,11 +131,8 @@ def test_stemmers_are_all_that_snowball_has() -> None:
     assert {*algorithms()} - {"porter", "dutch_porter"} == {*_STEMMERS.values()}
 
 
-def test_every_language_of_the_multilingual_model_has_stop_words() -> None:
+def test_stemmers_have_stop_words_and_recipes() -> None:
     assert [code for code in MULTILINGUAL_LANGUAGES if stemmer_of(code) not in STOP_WORDS] == []
-
-
-def test_terms_that_would_come_out_otherwise_have_another_recipe() -> None:
     assert stemmer_of("en_GB") == stemmer_of("EN") == "english"
     assert stemmer_of("zh-TW") == stemmer_of("zh") == "chinese"
     assert stemmer_of("xx") == ""

@@ -111,14 +111,12 @@ def test_metrics_are_for_owners_and_observers_only() -> None:
     assert not Authority(UNLIMITED, WORLD_VERBS).may_observe()
 
 
-def test_a_token_is_expired_at_the_very_moment_it_says() -> None:
+def test_token_states_follow_expiry_and_revocation() -> None:
     record = TokenRecord("id", "name", UNLIMITED, frozenset(Verb), expires_at=100.0)
     assert record.state(99.999) is TokenState.ACTIVE
     assert record.state(100.0) is TokenState.EXPIRED
     assert record.state(101.0) is TokenState.EXPIRED
 
-
-def test_a_revoked_token_stays_revoked_whatever_the_clock_says() -> None:
     record = TokenRecord("id", "name", UNLIMITED, frozenset(Verb), revoked_at=100.0)
     assert {record.state(now) for now in (0.0, 100.0, 200.0)} == {TokenState.REVOKED}
 

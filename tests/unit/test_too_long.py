@@ -70,13 +70,11 @@ def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
     assert vector == vector_of(reader.read[0])
 
 
-def test_nothing_is_asked_for_a_text_that_is_skipped() -> None:
+def test_long_text_is_skipped_or_first_cut_to_the_limit() -> None:
     reader = Reader(50)
     assert too_long(OnTokenLimit.SKIP, reader) == (None, Remark.TOO_LONG)
     assert reader.read == []
 
-
-def test_a_text_over_the_known_limit_is_first_cut_to_that() -> None:
     reader = Reader(400)
     too_long(OnTokenLimit.MEAN, reader, limit=70)
     assert [len(part.split()) for part in reader.read] == [66, 66, 48]

@@ -55,14 +55,12 @@ def test_measure_gives_full_marks_to_a_network_that_knows() -> None:
     assert judged["near misses answered by kind"] == {"entity": 0.0}
 
 
-def test_read_all_finds_an_answer_beyond_the_first_window() -> None:
+def test_spans_are_found_in_any_window_and_never_reversed() -> None:
     passage = [1] * 900
     passage[700] = ANSWER
     [finding] = read_all(look_for_answer, [([ASKED], passage)])
     assert (finding.first, finding.last) == (700, 700)
 
-
-def test_best_span_never_ends_before_it_starts() -> None:
     text = Text([101, ASKED, 102, 1, 2, 3, 102], 3)
     start = np.array([0, 9, 0, 0, 0, 5, 9], np.float32)
     end = np.array([0, 9, 0, 5, 0, 1, 9], np.float32)
@@ -80,18 +78,14 @@ def test_find_sentence_ends_at_sentences_and_lines(span: str, sentence: str) -> 
     assert "Name" not in find_sentence(text, start, start + len(span))
 
 
-def test_shared_words_ignores_articles_and_case() -> None:
+def test_figures_of_shared_words_auc_and_intervals() -> None:
     assert shared_words("The head", "head") == 1.0
     assert shared_words("head", "foot") == 0.0
 
-
-def test_auc_counts_a_tie_as_half() -> None:
     labels = np.array([True, False, True, False])
     assert auc(np.array([1.0, 1.0, 2.0, 0.0]), labels) == 0.875
     assert passed_when_refused(np.array([1.0, 1.0, 2.0, 0.0]), labels, 0.0) == 0.0
 
-
-def test_interval_holds_the_figure() -> None:
     scores = np.linspace(0, 1, 100)
     low, high = interval(lambda chosen: float(scores[chosen].mean()), np.arange(100) // 5)
     assert low < 0.5 < high

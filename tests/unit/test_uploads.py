@@ -60,13 +60,10 @@ def test_a_name_in_any_script_is_kept(name: str) -> None:
     assert check_upload_name(name) == name
 
 
-def test_two_spellings_of_one_name_are_one_name() -> None:
+def test_upload_names_are_unique_and_needed() -> None:
     assert check_upload_name("cafe\u0301.txt") == "caf\u00e9.txt"
     with pytest.raises(InvalidArgument):
         check_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
-
-
-def test_nothing_to_take_in_is_refused() -> None:
     with pytest.raises(InvalidArgument):
         check_uploads([])
 

@@ -11,14 +11,12 @@ ROWS = (
 )  # fmt: skip
 
 
-def test_many_vectors_are_checked_like_each_alone() -> None:
+def test_vectors_are_checked_together_like_each_alone() -> None:
     vectors = [array("f", row).tobytes() for row in ROWS]
     sound = [True, True, False, False, False, False, True, False, False, True]
     assert [is_sound(vector, 2) for vector in vectors] == sound
     assert are_sound(vectors, 2) == sound
     assert are_sound([], 2) == []
 
-
-def test_vector_of_wrong_length_is_invalid_others_are_checked() -> None:
     vectors = [array("f", row).tobytes() for row in ((1.0, 0.0), (1.0,), (nan, 0.0))]
     assert are_sound([*vectors, b"12345678", b"123"], 2) == [True, False, False, True, False]

@@ -239,15 +239,13 @@ def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
         assert course.stage(Stage.HITS) is NO_STAGE
 
 
-def test_what_ended_a_request_is_told_by_its_code_alone() -> None:
+def test_failures_and_codes_are_told_without_values() -> None:
     assert failure_of(None) is None
     assert failure_of(InvalidArgument(code="blank_query")) == (CounterName.ERRORS, "blank_query")
     assert failure_of(KeyError("a query")) == (CounterName.BUGS, "")
     assert failure_of(GeneratorExit()) == (CounterName.ABANDONED, "")
     assert failure_of(KeyboardInterrupt()) == (CounterName.ERRORS, "interrupted")
 
-
-def test_a_code_that_is_not_ours_is_told_as_other() -> None:
     assert known_code(CounterName.ERRORS, "blank_query") == "blank_query"
     assert known_code(CounterName.SKIPPED, "over_budget") == "over_budget"
     assert known_code(CounterName.ERRORS, "the name of a world") == OTHER

@@ -77,20 +77,16 @@ def test_question_and_quantity_words_are_stop_words() -> None:
     assert left == {name: content.split() for name, (_, content) in QUESTIONS.items()}
 
 
-def test_stop_words_of_a_language_are_left_out_for_its_chunks_alone() -> None:
+def test_words_count_without_the_stop_words_of_their_language() -> None:
     assert content("What did the keeper of the lamps do?") == [("keeper",), ("lamp",)]
     [die, lampe] = parse_query("die Lampe", ("english", "german")).words
     assert die.content_forms == {"english": ("die",)}
     assert lampe.content_forms == lampe.forms == {"english": ("lamp",), "german": ("lamp",)}
     assert content("die Lampe", "") == [("die",), ("lampe",)]
 
-
-def test_a_word_counts_as_often_as_the_query_has_it() -> None:
     [lamp, key] = parse_query("lamp, lamps, key. LAMP!", EN).words
     assert (lamp.count, key.count) == (3, 1)
 
-
-def test_a_stop_word_in_quotes_stays() -> None:
     assert content('who is "The Who"') == [("who",), ("the",)]
     assert content("who is the keeper") == [("keeper",)]
 

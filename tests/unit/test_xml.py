@@ -133,15 +133,11 @@ def test_a_named_quote_does_not_end_the_value_it_stands_in() -> None:
     assert root.get("alt") == 'so "called" <b>'
 
 
-def test_malformed_page_is_parsed_as_html() -> None:
+def test_pages_are_read_as_html_where_they_are_not_well_formed() -> None:
     assert page("<p>a<br>b<p>c & d<title/><![CDATA[e<f]]>&eacute;") == "abc & de<fé"
 
-
-def test_paragraphs_that_nobody_closed_do_not_nest() -> None:
     assert page("<p>x" * 1000) == "x" * 1000
 
-
-def test_names_are_the_same_however_the_page_could_be_read() -> None:
     strict = parse_xhtml("a", b'<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>')
     loose = parse_xhtml("a", b"<html><body><svg:image></body></html>")
     assert [local(element) for element in strict.iter()] == ["html", "body"]
