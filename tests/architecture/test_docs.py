@@ -236,17 +236,13 @@ def test_the_command_line_page_lists_every_exit_code() -> None:
     assert [int(row[0]) for row in rows] == sorted(codes)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        IngestReport, bundle.SearchResult, bundle.Passage, bundle.ContextBundle,
-        bundle.RetrievedChunk, bundle.BundleMetadata, bundle.SourceNote, OtherPlace,
-        bundle.Located, bundle.FigureNote, ReadingPosition, answer.Answer, answer.Citation,
-        answer.Quote, answer.RetrievedNote, Support, SentenceSupport, answer.ConversationNote,
-        Turn, ConversationInfo, UsageRecord, DryRun, PlannedDocument, Job, JobCounts,
-        ReindexReport, Promotion, GenerationRecord, DomainRecord,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("kind", [
+    IngestReport, bundle.SearchResult, bundle.Passage, bundle.ContextBundle, bundle.RetrievedChunk,
+    bundle.BundleMetadata, bundle.SourceNote, OtherPlace, bundle.Located, bundle.FigureNote,
+    ReadingPosition, answer.Answer, answer.Citation, answer.Quote, answer.RetrievedNote, Support,
+    SentenceSupport, answer.ConversationNote, Turn, ConversationInfo, UsageRecord, DryRun,
+    PlannedDocument, Job, JobCounts, ReindexReport, Promotion, GenerationRecord, DomainRecord,
+])  # fmt: skip
 def test_records_page_lists_every_member(kind: Any) -> None:
     sections = sections_of(DOCS / "records.md")
     text = sections[kind.__name__]
@@ -264,16 +260,13 @@ def test_http_page_lists_every_member_of_a_token_record() -> None:
     assert [row[0] for row in rows] == [entry.name for entry in fields(TokenRecord)]
 
 
-@pytest.mark.parametrize(
-    ("page", "heading", "kinds"),
-    [
-        ("how-it-works.md", "Verifying", FailureKind), ("answers.md", "Reasons", SupportReason),
-        ("maintenance.md", "What it finds", Finding),
-        ("retrieval.md", "Status", bundle.BundleStatus), ("retrieval.md", "Why not", bundle.WhyNot),
-        ("ingesting.md", "Jobs", JobState), ("ingesting.md", "States of a document", DocumentState),
-        ("ingesting.md", "Dry runs", DocumentOutcome),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "heading", "kinds"), [
+    ("how-it-works.md", "Verifying", FailureKind), ("answers.md", "Reasons", SupportReason),
+    ("maintenance.md", "What it finds", Finding), ("retrieval.md", "Status", bundle.BundleStatus),
+    ("retrieval.md", "Why not", bundle.WhyNot), ("ingesting.md", "Jobs", JobState),
+    ("ingesting.md", "States of a document", DocumentState),
+    ("ingesting.md", "Dry runs", DocumentOutcome),
+])  # fmt: skip
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
     rows = table_rows(sections_of(DOCS / page)[heading])
     assert sorted(row[0] for row in rows) == sorted(kind.value for kind in kinds)

@@ -86,14 +86,10 @@ def test_people_sign_in_with_the_provider(
 
 
 @proves("identity.page-sign-in")
-@pytest.mark.parametrize(
-    "returned",
-    [
-        {"state": "another"}, {"iss": "https://login.example.org"}, {"code": "invented"},
-        {"error": "access_denied", "code": ""},
-    ],
-    ids=["state", "issuer", "code", "error"],
-)  # fmt: skip
+@pytest.mark.parametrize("returned", [
+    {"state": "another"}, {"iss": "https://login.example.org"}, {"code": "invented"},
+    {"error": "access_denied", "code": ""},
+], ids=["state", "issuer", "code", "error"])  # fmt: skip
 def test_wrong_return_signs_nobody_in(
     visits: Callable[..., Visit], company: Served, issuer: Issuer, returned: dict[str, str]
 ) -> None:

@@ -59,15 +59,12 @@ def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
         assert room.primary.given == max(count, 1)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        ["NO_", "CONTEXT", "."], [" ", "\n"], ["<think>She", " did it.</think>\n\n", "NO_CONTEXT"],
-        ["<think>She did it."], ["Answer: ", "NO_CONTEXT", " [1]"],
-        ["NO CONTEXT.", " From memory:", " she did it."],
-        ["Sorry, ", "NO_CON", "TEXT. From memory: ", "she did it."],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("reply", [
+    ["NO_", "CONTEXT", "."], [" ", "\n"], ["<think>She", " did it.</think>\n\n", "NO_CONTEXT"],
+    ["<think>She did it."], ["Answer: ", "NO_CONTEXT", " [1]"],
+    ["NO CONTEXT.", " From memory:", " she did it."],
+    ["Sorry, ", "NO_CON", "TEXT. From memory: ", "she did it."],
+])  # fmt: skip
 def test_unusable_reply_is_not_streamed(tmp_path: Path, reply: list[str]) -> None:
     room = room_with(tmp_path, *reply, fallback=Scripted(["Per", "haps."]))
     started, pieces, _ = told(room.world.answer_stream(QUESTION))

@@ -35,17 +35,13 @@ def shown(number: int) -> str:
 ONE, TWO = shown(1), shown(2)
 
 
-@pytest.mark.parametrize(
-    ("block", "expected"),
-    [
-        (paragraph("Left right.", 4), f"Left {ONE} right."),
-        (paragraph("Leftright.", 4), f"Left {ONE} right."),
-        (paragraph("Before.", 0), f"{ONE} Before."), (paragraph("After.", 6), f"After. {ONE}"),
-        (paragraph("", 0), ONE), (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"),
-        (paragraph("ab", 1, 1), f"a {ONE} {TWO} b"),
-        (paragraph("  \n\nIndented.", 4), f"{ONE} Indented."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("block", "expected"), [
+    (paragraph("Left right.", 4), f"Left {ONE} right."),
+    (paragraph("Leftright.", 4), f"Left {ONE} right."), (paragraph("Before.", 0), f"{ONE} Before."),
+    (paragraph("After.", 6), f"After. {ONE}"), (paragraph("", 0), ONE),
+    (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"), (paragraph("ab", 1, 1), f"a {ONE} {TWO} b"),
+    (paragraph("  \n\nIndented.", 4), f"{ONE} Indented."),
+])  # fmt: skip
 def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str) -> None:
     canonical = assemble([block], shown)
     assert canonical.text == expected

@@ -16,13 +16,10 @@ def test_audience_is_sorted_without_repetition() -> None:
     assert check_audience([]) == ()
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        [""], [" a"], ["a\n"], ["a\nb"], ["a\u200b"], ["a\u00a0b"], ["a\U000e0041"], ["\ud800"],
-        ["x" * 201], [3], 3, None, ["a"] * 1001,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("labels", [
+    [""], [" a"], ["a\n"], ["a\nb"], ["a\u200b"], ["a\u00a0b"], ["a\U000e0041"], ["\ud800"],
+    ["x" * 201], [3], 3, None, ["a"] * 1001,
+])  # fmt: skip
 def test_labels_refuse_what_is_no_label(labels: object) -> None:
     with pytest.raises(InvalidArgument):
         check_labels(labels)

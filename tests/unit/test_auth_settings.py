@@ -61,25 +61,22 @@ def test_rules_are_read_in_order(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        AUTH, RULE, '[auth]\naudience = "a"\n', AUTH.replace('audience = "truespan"', "") + RULE,
-        AUTH.replace('audience = "truespan"', 'audience = " "') + RULE,
-        AUTH.replace("jwks_url", "client_id") + RULE, AUTH + 'jwks_file = "keys.json"\n' + RULE,
-        AUTH + 'client_id = "page"\n' + RULE,
-        AUTH.replace("https://login.example.org/keys", "http://login.example.org/keys") + RULE,
-        AUTH.replace("/keys", "/keys#first") + RULE,
-        AUTH.replace("login.example.org/keys", "ana:secret@login.example.org/keys") + RULE,
-        AUTH + "rules = 1\n", AUTH + "[auth.rules]\nworlds = []\n", AUTH + RULE + "groups = []\n",
-        AUTH + RULE + 'claim = "groups"\n', AUTH + RULE + 'value = "groups"\n',
-        AUTH + RULE + 'verbs = ["everything"]\n', AUTH + RULE + "verbs = []\n",
-        AUTH + RULE + 'verbs = ["write"]\n', AUTH + RULE + 'verbs = ["read"]\nreader = "{sub}"\n',
-        AUTH + RULE + 'labels = "group"\n', AUTH + RULE + 'labels = ["{a}:{b}"]\n',
-        AUTH + RULE + 'labels = ["{a"]\n', AUTH + RULE + 'labels = [""]\n',
-        AUTH.replace("jwks_url", "jwks_file") + RULE,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    AUTH, RULE, '[auth]\naudience = "a"\n', AUTH.replace('audience = "truespan"', "") + RULE,
+    AUTH.replace('audience = "truespan"', 'audience = " "') + RULE,
+    AUTH.replace("jwks_url", "client_id") + RULE, AUTH + 'jwks_file = "keys.json"\n' + RULE,
+    AUTH + 'client_id = "page"\n' + RULE,
+    AUTH.replace("https://login.example.org/keys", "http://login.example.org/keys") + RULE,
+    AUTH.replace("/keys", "/keys#first") + RULE,
+    AUTH.replace("login.example.org/keys", "ana:secret@login.example.org/keys") + RULE,
+    AUTH + "rules = 1\n", AUTH + "[auth.rules]\nworlds = []\n", AUTH + RULE + "groups = []\n",
+    AUTH + RULE + 'claim = "groups"\n', AUTH + RULE + 'value = "groups"\n',
+    AUTH + RULE + 'verbs = ["everything"]\n', AUTH + RULE + "verbs = []\n",
+    AUTH + RULE + 'verbs = ["write"]\n', AUTH + RULE + 'verbs = ["read"]\nreader = "{sub}"\n',
+    AUTH + RULE + 'labels = "group"\n', AUTH + RULE + 'labels = ["{a}:{b}"]\n',
+    AUTH + RULE + 'labels = ["{a"]\n', AUTH + RULE + 'labels = [""]\n',
+    AUTH.replace("jwks_url", "jwks_file") + RULE,
+])  # fmt: skip
 def test_contradictory_settings_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidConfiguration):
         identities_of(tmp_path, text)
@@ -104,15 +101,11 @@ CLAIMS = {
 }  # fmt: skip
 
 
-@each_row(
-    "name, values",
-    [
-        ("groups", ["legal", "hr"]), ("email", ["ana@example.org"]),
-        ("realm_access.roles", ["staff"]), ("https://example.org/team", ["blue"]),
-        ("realm_access", []), ("email.roles", []), ("absent", []), ("absent.roles", []),
-        ("many", []),
-    ],
-)  # fmt: skip
+@each_row("name, values", [
+    ("groups", ["legal", "hr"]), ("email", ["ana@example.org"]), ("realm_access.roles", ["staff"]),
+    ("https://example.org/team", ["blue"]), ("realm_access", []), ("email.roles", []),
+    ("absent", []), ("absent.roles", []), ("many", []),
+])  # fmt: skip
 def test_claim_values_are_texts_only(name: str, values: list[str]) -> None:
     assert claim_values(CLAIMS, name) == values
 

@@ -57,17 +57,14 @@ def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
 
 @proves("embedding.count-and-canary")
 @each_row("size", [2, 3, 4, 7, 8, 9, 30, 98])
-@each_row(
-    "change",
-    [
-        lambda vectors: vectors[::-1], lambda vectors: [*vectors[1:], vectors[0]],
-        lambda vectors: [vectors[-1], *vectors[:-1]],
-        lambda vectors: vectors[len(vectors) // 2 :] + vectors[: len(vectors) // 2],
-        lambda vectors: [vectors[0]] * len(vectors), lambda vectors: [vectors[-1]] * len(vectors),
-        lambda vectors: vectors[:-1], lambda vectors: [*vectors, vectors[0]],
-        lambda vectors: [vector_of(CANARY)] * len(vectors),
-    ],
-)  # fmt: skip
+@each_row("change", [
+    lambda vectors: vectors[::-1], lambda vectors: [*vectors[1:], vectors[0]],
+    lambda vectors: [vectors[-1], *vectors[:-1]],
+    lambda vectors: vectors[len(vectors) // 2 :] + vectors[: len(vectors) // 2],
+    lambda vectors: [vectors[0]] * len(vectors), lambda vectors: [vectors[-1]] * len(vectors),
+    lambda vectors: vectors[:-1], lambda vectors: [*vectors, vectors[0]],
+    lambda vectors: [vector_of(CANARY)] * len(vectors),
+])  # fmt: skip
 def test_reversed_batch_is_detected(size: int, change: Change) -> None:
     for seed in range(20):
         with pytest.raises(ProviderBadReply):

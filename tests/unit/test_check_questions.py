@@ -45,14 +45,11 @@ def test_check_questions_writes_records_with_digests(tmp_path: Path) -> None:
     assert len(records[0]["sha256"]) == 64
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("+ Who signs? | the rector", "the span is not in passage 1"),
-        ("+ Who signs | the head", "must end with '?'"), ("- Who signs? | sibling", "unknown kind"),
-        ("Who signs?", "not a question"), ("@9", "no passage 9"), ("# stretch 8", "no stretch 8"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "message"), [
+    ("+ Who signs? | the rector", "the span is not in passage 1"),
+    ("+ Who signs | the head", "must end with '?'"), ("- Who signs? | sibling", "unknown kind"),
+    ("Who signs?", "not a question"), ("@9", "no passage 9"), ("# stretch 8", "no stretch 8"),
+])  # fmt: skip
 def test_parse_questions_names_the_problem(tmp_path: Path, line: str, message: str) -> None:
     [problem] = read_problems(tmp_path, f"# stretch 7\n@1\n{line}\n")
     assert message in problem

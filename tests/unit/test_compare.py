@@ -103,14 +103,11 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
     assert compare(old, old).newly_judged == ()
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"query": "something else?"}, {"expected": (Expected("right"), Expected("more"))},
-        {"expected": (Expected("right", 2),)}, {"phrases": ("one",)}, {"top_k": 3},
-        {"filters": Filters(language="en")},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("asked", [
+    {"query": "something else?"}, {"expected": (Expected("right"), Expected("more"))},
+    {"expected": (Expected("right", 2),)}, {"phrases": ("one",)}, {"top_k": 3},
+    {"filters": Filters(language="en")},
+])  # fmt: skip
 def test_query_with_another_question_is_not_compared(asked: dict[str, object]) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
     assert comparison.changed_queries == ("a",)
@@ -138,13 +135,10 @@ def test_gate_passes_only_drops_within_the_allowance() -> None:
     assert "hit rate falls from 1.0000 to 0.7500" in verdict.reasons[0].message
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "code"),
-    [
-        ({"a": 1}, {"b": 1}, "nothing_compared"), ({"a": 1, "b": 1}, {"a": 1}, "queries_differ"),
-        ({"a": 1}, {"a": 1, "b": 1}, "queries_differ"), ({"a": 0}, {"a": FAILS}, "queries_failed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "code"), [
+    ({"a": 1}, {"b": 1}, "nothing_compared"), ({"a": 1, "b": 1}, {"a": 1}, "queries_differ"),
+    ({"a": 1}, {"a": 1, "b": 1}, "queries_differ"), ({"a": 0}, {"a": FAILS}, "queries_failed"),
+])  # fmt: skip
 def test_gate_fails_if_queries_were_not_compared(
     old: dict[str, int], new: dict[str, int], code: str
 ) -> None:

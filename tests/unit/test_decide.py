@@ -161,14 +161,11 @@ def test_reader_never_gets_a_fallback_answer(primary: ModelOutcome, fallback: Mo
     assert (decision.step, decision.refusal) == (Step.REFUSE, Refusal.READING)
 
 
-@each_row(
-    ("fallback", "step", "refusal"),
-    [
-        ("not_run", "ask_fallback", None), ("answered", "deliver", None),
-        ("absent", "refuse", "no_fallback_model"), ("blank", "refuse", "fallback_silent"),
-        ("no_context", "refuse", "fallback_silent"),
-    ],
-)  # fmt: skip
+@each_row(("fallback", "step", "refusal"), [
+    ("not_run", "ask_fallback", None), ("answered", "deliver", None),
+    ("absent", "refuse", "no_fallback_model"), ("blank", "refuse", "fallback_silent"),
+    ("no_context", "refuse", "fallback_silent"),
+])  # fmt: skip
 def test_blank_fallback_is_a_refusal_with_a_reason(fallback: str, step: str, refusal: str | None):
     decision = decided(fallback=ModelOutcome(fallback))
     assert (decision.step, decision.refusal) == (step, refusal)

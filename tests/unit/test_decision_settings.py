@@ -37,25 +37,19 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 
 
 @each_row("value", NOT_NUMBERS)
-@each_row(
-    "name",
-    [
-        "threshold_low", "threshold_high", "short_query_threshold_low",
-        "short_query_threshold_high", "min_similarity_for_hybrid",
-    ],
-)  # fmt: skip
+@each_row("name", [
+    "threshold_low", "threshold_high", "short_query_threshold_low", "short_query_threshold_high",
+    "min_similarity_for_hybrid",
+])  # fmt: skip
 def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
 
 @each_row("value", NOT_COUNTS)
-@each_row(
-    "name",
-    [
-        "short_query_max_tokens", "min_chunks_for_hybrid", "min_total_context_chars",
-        "max_chunks", "max_context_chars",
-    ],
-)  # fmt: skip
+@each_row("name", [
+    "short_query_max_tokens", "min_chunks_for_hybrid", "min_total_context_chars", "max_chunks",
+    "max_context_chars",
+])  # fmt: skip
 def test_a_gate_or_limit_that_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
@@ -159,13 +153,10 @@ def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dic
     assert DecisionSettings(**settings)
 
 
-@each_row(
-    "settings",
-    [
-        {"min_similarity_for_hybrid": 0.55}, {"min_similarity_for_hybrid": 0.9},
-        {"threshold_high": 0.5}, {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
-    ],
-)  # fmt: skip
+@each_row("settings", [
+    {"min_similarity_for_hybrid": 0.55}, {"min_similarity_for_hybrid": 0.9},
+    {"threshold_high": 0.5}, {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
+])  # fmt: skip
 def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(settings: dict[str, Any]):
     assert "Lower min_similarity_for_hybrid" in refused(**settings)
 

@@ -35,31 +35,28 @@ def compound(*streams: str) -> bytes:
     return head.ljust(512, b"\xff") + table + b"".join(sectors)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "expected"),
-    [
-        ("a.txt", b"plain", "text"), ("a.md", b"# plain", "markdown"), ("a.txt", PAGE, "html"),
-        ("a", PAGE, "html"), ("a.md", PAGE, "markdown"), ("a.html", b"no tags at all", "html"),
-        ("a.txt", b"We speak of %PDF-1.4 and of <html> here.", "text"),
-        ("a.md", b"We speak of %PDF-1.4 here.", "markdown"), ("a.txt", PDF, "pdf"),
-        ("a.docx", PDF, "pdf"), ("a.pdf", b"junk before\n" + PDF, "pdf"),
-        ("a.pdf", b"no mark", "pdf"), ("book.zip", EPUB, "epub"), ("a.docx", EPUB, "epub"),
-        ("a.bin", DOCX, "docx"), ("a.epub", DOCX, "docx"), ("a.docx", ZIP, "docx"),
-        ("a.epub", ZIP, "epub"), ("a.pdf", ZIP, None), ("a.zip", ZIP, "zip"), ("a.bin", ZIP, None),
-        ("a.jpg", b"\xff\xd8\xff", "image"), ("a.docx", b"\xd0\xcf\x11\xe0", None),
-        ("a.DOCX", DOCX, "docx"), ("a.bin", PPTX, "pptx"), ("a.pptm", ZIP, "pptx"),
-        ("a.bin", ODT, "odt"), ("a.zip", ODT.replace(b".text", b".presentation"), "odp"),
-        ("a.ott", ZIP, "odt"), ("a.fodt", b"<?xml", "odt"), ("a.doc", b"{\\rtf1 x}", "rtf"),
-        ("a.rtf", b"no mark", "rtf"), ("a.bin", XLSX, "xlsx"), ("a.xlsx", XLSB, "xlsb"),
-        ("a.xlsx", ODS, "ods"), ("a.xlsm", ZIP, "xlsx"), ("a.ods", ZIP, "ods"),
-        ("a.xls", PAGE, "html"), ("a.bin", compound("Workbook"), "xls"),
-        ("a.doc", compound("Other", "Other", "Other", "Other", "BOOK"), "xls"),
-        ("a.xls", compound("WordDocument"), None), ("a.doc", compound("Workbook")[:600], None),
-        (".txt", b"hidden", None), ("a.ipynb", b'{"cells": []}', "notebook"),
-        ("a.Py", b"x = 1", "code"), ("a.eml", b"Subject: x", "email"),
-        ("a.mbox", b"From x", "mailbox"), ("a.yaml", PDF, "pdf"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "data", "expected"), [
+    ("a.txt", b"plain", "text"), ("a.md", b"# plain", "markdown"), ("a.txt", PAGE, "html"),
+    ("a", PAGE, "html"), ("a.md", PAGE, "markdown"), ("a.html", b"no tags at all", "html"),
+    ("a.txt", b"We speak of %PDF-1.4 and of <html> here.", "text"),
+    ("a.md", b"We speak of %PDF-1.4 here.", "markdown"), ("a.txt", PDF, "pdf"),
+    ("a.docx", PDF, "pdf"), ("a.pdf", b"junk before\n" + PDF, "pdf"), ("a.pdf", b"no mark", "pdf"),
+    ("book.zip", EPUB, "epub"), ("a.docx", EPUB, "epub"), ("a.bin", DOCX, "docx"),
+    ("a.epub", DOCX, "docx"), ("a.docx", ZIP, "docx"), ("a.epub", ZIP, "epub"),
+    ("a.pdf", ZIP, None), ("a.zip", ZIP, "zip"), ("a.bin", ZIP, None),
+    ("a.jpg", b"\xff\xd8\xff", "image"), ("a.docx", b"\xd0\xcf\x11\xe0", None),
+    ("a.DOCX", DOCX, "docx"), ("a.bin", PPTX, "pptx"), ("a.pptm", ZIP, "pptx"),
+    ("a.bin", ODT, "odt"), ("a.zip", ODT.replace(b".text", b".presentation"), "odp"),
+    ("a.ott", ZIP, "odt"), ("a.fodt", b"<?xml", "odt"), ("a.doc", b"{\\rtf1 x}", "rtf"),
+    ("a.rtf", b"no mark", "rtf"), ("a.bin", XLSX, "xlsx"), ("a.xlsx", XLSB, "xlsb"),
+    ("a.xlsx", ODS, "ods"), ("a.xlsm", ZIP, "xlsx"), ("a.ods", ZIP, "ods"), ("a.xls", PAGE, "html"),
+    ("a.bin", compound("Workbook"), "xls"),
+    ("a.doc", compound("Other", "Other", "Other", "Other", "BOOK"), "xls"),
+    ("a.xls", compound("WordDocument"), None), ("a.doc", compound("Workbook")[:600], None),
+    (".txt", b"hidden", None), ("a.ipynb", b'{"cells": []}', "notebook"),
+    ("a.Py", b"x = 1", "code"), ("a.eml", b"Subject: x", "email"), ("a.mbox", b"From x", "mailbox"),
+    ("a.yaml", PDF, "pdf"),
+])  # fmt: skip
 def test_format_content_overrules_the_name(name: str, data: bytes, expected: str | None) -> None:
     assert format_name(name, data) == expected
 
@@ -88,13 +85,10 @@ def test_formats_with_pictures_are_known() -> None:
     assert not known_format("a.txt", b"words").has_pictures
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.ipynb", "a.eml", "a.mbox",
-        "a.pptx", "a.odt", "a.odp", "a.rtf",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml", "a.ipynb", "a.eml", "a.mbox",
+    "a.pptx", "a.odt", "a.odp", "a.rtf",
+])  # fmt: skip
 def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)
 

@@ -45,31 +45,28 @@ IF = r(BEGIN) + r("<w:instrText> IF </w:instrText>") + SEX + r(SEPARATE) + r("Ma
 REF = r(BEGIN) + r("<w:instrText> REF </w:instrText>") + r(SEPARATE, "<w:vanish/>")
 
 
-@each_row(
-    ("body", "expected"),
-    [
-        (p("One.") + p("") + p("  ") + p("Two."), ["One.", "Two."]),
-        (p(r("inter") + r("nation") + r("al")), ["international"]),
-        # Space at the edge of a run divides words; at the start of a line of code it is a margin.
-        (p(r('<w:t xml:space="preserve">one </w:t>') + r("<w:t>two </w:t>") + r("three")),
-         ["one two three"]),
-        (p("def f():") + p(r("    ") + r("pass") + r("<w:tab/>"))
-         + p(r("<w:br/>") + r("  x") + r("<w:br/>")), ["def f():", "    pass", "  x"]),
-        # Lines that lay out the file are no lines, and tab stops are no tabs.
-        ("\n <w:p>\n  <w:r>\n   <w:t>\n    one\n    two\n   </w:t>\n  </w:r>\n </w:p>\n",
-         ["one two"]),
-        (p("a", properties=STOPS) + p("a", properties=DELETED) + p("b", properties=STOPS),
-         ["a", "ab"]),
-        (p("a") + p("b", properties=DELETED), ["a", "b"]),
-        (p(r(RUBY) + r("字")), ["漢字"]),
-        (p(r("So ") + FORMULA), ["So x=1/2"]),
-        # A field shows its result; one that nobody closes hides no other paragraph.
-        (p(r("See ") + field(" REF x \\h ", r("page 5")) + r(".")), ["See page 5."]),
-        (p(r("Dear ") + IF + r(",")), ["Dear Madam,"]),
-        (p(r("a") + r(BEGIN) + r("b")) + p("c"), ["a", "c"]),
-        (p(REF + r("shown") + r(END)), ["shown"]),
-    ],
-)  # fmt: skip
+@each_row(("body", "expected"), [
+    (p("One.") + p("") + p("  ") + p("Two."), ["One.", "Two."]),
+    (p(r("inter") + r("nation") + r("al")), ["international"]),
+    # Space at the edge of a run divides words; at the start of a line of code it is a margin.
+    (p(r('<w:t xml:space="preserve">one </w:t>') + r("<w:t>two </w:t>") + r("three")),
+     ["one two three"]),
+    (p("def f():") + p(r("    ") + r("pass") + r("<w:tab/>"))
+     + p(r("<w:br/>") + r("  x") + r("<w:br/>")), ["def f():", "    pass", "  x"]),
+    # Lines that lay out the file are no lines, and tab stops are no tabs.
+    ("\n <w:p>\n  <w:r>\n   <w:t>\n    one\n    two\n   </w:t>\n  </w:r>\n </w:p>\n",
+     ["one two"]),
+    (p("a", properties=STOPS) + p("a", properties=DELETED) + p("b", properties=STOPS),
+     ["a", "ab"]),
+    (p("a") + p("b", properties=DELETED), ["a", "b"]),
+    (p(r(RUBY) + r("字")), ["漢字"]),
+    (p(r("So ") + FORMULA), ["So x=1/2"]),
+    # A field shows its result; one that nobody closes hides no other paragraph.
+    (p(r("See ") + field(" REF x \\h ", r("page 5")) + r(".")), ["See page 5."]),
+    (p(r("Dear ") + IF + r(",")), ["Dear Madam,"]),
+    (p(r("a") + r(BEGIN) + r("b")) + p("c"), ["a", "c"]),
+    (p(REF + r("shown") + r(END)), ["shown"]),
+])  # fmt: skip
 def test_docx_text_is_read(body: str, expected: list[str]) -> None:
     assert texts(body) == expected
 
@@ -112,20 +109,16 @@ def test_space_before_a_heading_an_item_or_a_note_is_no_margin() -> None:
     assert found == ["Title", "- item", "word", "Note."]
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        "<w:hyperlink>{}</w:hyperlink>", "<w:smartTag w:element='City'>{}</w:smartTag>",
-        "<w:smartTag><w:smartTagPr><w:attr/></w:smartTagPr>{}</w:smartTag>",
-        "<w:customXml w:element='x'><w:customXmlPr/>{}</w:customXml>",
-        "<w:sdt><w:sdtPr><w:alias w:val='x'/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
-        "<w:fldSimple w:instr=' AUTHOR '>{}</w:fldSimple>",
-        "<w:ins w:id='1' w:author='x'>{}</w:ins>",
-        "<w:moveTo w:id='1' w:author='x'>{}</w:moveTo>", "<w:bdo w:val='rtl'>{}</w:bdo>",
-        "<w:dir w:val='rtl'>{}</w:dir>",
-        "<w:hyperlink><w:ins><w:smartTag>{}</w:smartTag></w:ins></w:hyperlink>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("wrapped", [
+    "<w:hyperlink>{}</w:hyperlink>", "<w:smartTag w:element='City'>{}</w:smartTag>",
+    "<w:smartTag><w:smartTagPr><w:attr/></w:smartTagPr>{}</w:smartTag>",
+    "<w:customXml w:element='x'><w:customXmlPr/>{}</w:customXml>",
+    "<w:sdt><w:sdtPr><w:alias w:val='x'/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
+    "<w:fldSimple w:instr=' AUTHOR '>{}</w:fldSimple>", "<w:ins w:id='1' w:author='x'>{}</w:ins>",
+    "<w:moveTo w:id='1' w:author='x'>{}</w:moveTo>", "<w:bdo w:val='rtl'>{}</w:bdo>",
+    "<w:dir w:val='rtl'>{}</w:dir>",
+    "<w:hyperlink><w:ins><w:smartTag>{}</w:smartTag></w:ins></w:hyperlink>",
+])  # fmt: skip
 def test_docx_wrapped_runs_are_read_once(wrapped: str) -> None:
     assert texts(p(r("a ") + wrapped.format(r("b")) + r(" c"))) == ["a b c"]
 
@@ -179,14 +172,11 @@ def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
     assert kinds(heading, styles=HEADINGS) == [(BlockKind.HEADING, "Chapter")]
 
 
-@pytest.mark.parametrize(
-    ("properties", "shown"),
-    [
-        ("<w:vanish/>", "ab"), ('<w:vanish w:val="1"/>', "ab"), ('<w:vanish w:val="0"/>', "axb"),
-        ('<w:vanish w:val="false"/>', "axb"), ('<w:rStyle w:val="Secret"/>', "ab"),
-        ('<w:rStyle w:val="Secret"/><w:vanish w:val="0"/>', "axb"), ("<w:webHidden/>", "axb"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("properties", "shown"), [
+    ("<w:vanish/>", "ab"), ('<w:vanish w:val="1"/>', "ab"), ('<w:vanish w:val="0"/>', "axb"),
+    ('<w:vanish w:val="false"/>', "axb"), ('<w:rStyle w:val="Secret"/>', "ab"),
+    ('<w:rStyle w:val="Secret"/><w:vanish w:val="0"/>', "axb"), ("<w:webHidden/>", "axb"),
+])  # fmt: skip
 def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
     secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>", kind="character")
     assert texts(p(r("a") + r("x", properties) + r("b")), styles=secret) == [shown]
@@ -254,18 +244,15 @@ def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
 # Headings, chapters and sections
 
 
-@pytest.mark.parametrize(
-    ("paragraph", "styles"),
-    [
-        (p("H", style="Heading1"), ""), (p("H", style="Heading1"), style("Heading1", "heading 1")),
-        (p("H", style="berschrift1"), style("berschrift1", "heading 1")),
-        (p("H", style="berschrift1"), ""), (p("H", style="Titre1"), ""),
-        (p("H", style="a1"), style("a1", "Heading 1")),
-        (p("H", style="My"), style("My", based_on="Heading1") + HEADINGS),
-        (p("H", style="O"), style("O", inner='<w:pPr><w:outlineLvl w:val="0"/></w:pPr>')),
-        (p("H", properties='<w:outlineLvl w:val="0"/>'), ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("paragraph", "styles"), [
+    (p("H", style="Heading1"), ""), (p("H", style="Heading1"), style("Heading1", "heading 1")),
+    (p("H", style="berschrift1"), style("berschrift1", "heading 1")),
+    (p("H", style="berschrift1"), ""), (p("H", style="Titre1"), ""),
+    (p("H", style="a1"), style("a1", "Heading 1")),
+    (p("H", style="My"), style("My", based_on="Heading1") + HEADINGS),
+    (p("H", style="O"), style("O", inner='<w:pPr><w:outlineLvl w:val="0"/></w:pPr>')),
+    (p("H", properties='<w:outlineLvl w:val="0"/>'), ""),
+])  # fmt: skip
 def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, styles: str) -> None:
     block = loaded(paragraph, styles=styles).blocks[0]
     assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
@@ -359,16 +346,12 @@ def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
     assert kinds(p("Fig. 1", style=style_id), styles=styles) == [(BlockKind.CAPTION, "Fig. 1")]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("Quote", BlockKind.QUOTE), ("Intense Quote", BlockKind.QUOTE),
-        ("Block Text", BlockKind.QUOTE), ("Quotations", BlockKind.QUOTE),
-        ("Source Code", BlockKind.CODE), ("Preformatted Text", BlockKind.CODE),
-        ("HTML Preformatted", BlockKind.CODE), ("Code", BlockKind.CODE),
-        ("Quoted", BlockKind.PARAGRAPH),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "kind"), [
+    ("Quote", BlockKind.QUOTE), ("Intense Quote", BlockKind.QUOTE), ("Block Text", BlockKind.QUOTE),
+    ("Quotations", BlockKind.QUOTE), ("Source Code", BlockKind.CODE),
+    ("Preformatted Text", BlockKind.CODE), ("HTML Preformatted", BlockKind.CODE),
+    ("Code", BlockKind.CODE), ("Quoted", BlockKind.PARAGRAPH),
+])  # fmt: skip
 def test_a_style_tells_quotations_and_code(name: str, kind: BlockKind) -> None:
     named = style("S1", name) + style("S2", "Mine", based_on="S1")
 

@@ -65,28 +65,25 @@ LEVELS = abstract(level(0, "decimal", "%1."), level(1, "decimal", "%2.")) + num(
 GROUP = f"<wpg:wgp>{pic('i1', 'left')}<wpg:grpSp>{pic('i2')}</wpg:grpSp></wpg:wgp>"
 
 
-@each_row(
-    ("body", "expected"),
-    [
-        # Trimming, the mark of an item and joined lines move the offset of a picture.
-        (p(r("   ") + X + r("  word  ") + Y), [("word", [(0, "x"), (4, "y")])]),
-        (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>") + X + r("c"), 1),
-         [("  1. a\n    bc", [(12, "x")])]),
-        (p(r("One  ") + X + r("two"), style="Heading1"), [("One two", [(4, "x")])]),
-        # A picture in a cell stands in its row; a row of pictures alone moves them to the next.
-        (f"<w:tbl>{row(['1', '2'])}<w:tr>{cell('a')}{cell(p(r('b  ') + X + r('c')) + p('d'))}"
-         "</w:tr></w:tbl>", [("1 | 2\na | b c d", [(12, "x")])]),
-        (table([p(X), p(Y)], ["a", "b"], [p(Z), ""]),
-         [("a | b", [(0, "x"), (0, "y"), (5, "z")])]),
-        (table([p(X), p(Y)]), [("", [(0, "x"), (0, "y")])]),
-        (p(r("a") + text_box(p(r("box ") + X))), [("a", []), ("box", [(3, "x")])]),
-        # The words of the drawing come before those of its pictures; a title stands for none.
-        (p(drawing(GROUP, alt="both")), [("", [(0, "left"), (0, "both")])]),
-        (p(picture("i1", alt="said", own_alt="C:\\x.png")), [("", [(0, "said")])]),
-        (p(picture("i1", own_alt="own")), [("", [(0, "own")])]),
-        (p(picture("i1").replace('descr=""', 'title="named"', 1)), [("", [(0, "named")])]),
-    ],
-)  # fmt: skip
+@each_row(("body", "expected"), [
+    # Trimming, the mark of an item and joined lines move the offset of a picture.
+    (p(r("   ") + X + r("  word  ") + Y), [("word", [(0, "x"), (4, "y")])]),
+    (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>") + X + r("c"), 1),
+     [("  1. a\n    bc", [(12, "x")])]),
+    (p(r("One  ") + X + r("two"), style="Heading1"), [("One two", [(4, "x")])]),
+    # A picture in a cell stands in its row; a row of pictures alone moves them to the next.
+    (f"<w:tbl>{row(['1', '2'])}<w:tr>{cell('a')}{cell(p(r('b  ') + X + r('c')) + p('d'))}"
+     "</w:tr></w:tbl>", [("1 | 2\na | b c d", [(12, "x")])]),
+    (table([p(X), p(Y)], ["a", "b"], [p(Z), ""]),
+     [("a | b", [(0, "x"), (0, "y"), (5, "z")])]),
+    (table([p(X), p(Y)]), [("", [(0, "x"), (0, "y")])]),
+    (p(r("a") + text_box(p(r("box ") + X))), [("a", []), ("box", [(3, "x")])]),
+    # The words of the drawing come before those of its pictures; a title stands for none.
+    (p(drawing(GROUP, alt="both")), [("", [(0, "left"), (0, "both")])]),
+    (p(picture("i1", alt="said", own_alt="C:\\x.png")), [("", [(0, "said")])]),
+    (p(picture("i1", own_alt="own")), [("", [(0, "own")])]),
+    (p(picture("i1").replace('descr=""', 'title="named"', 1)), [("", [(0, "named")])]),
+])  # fmt: skip
 def test_docx_pictures_keep_their_places_and_words(body: str, expected: list[Any]) -> None:
     assert placed(body, numbering=LEVELS) == expected
 
@@ -150,14 +147,11 @@ def test_bytes_are_read_on_demand_and_text_stays_the_same() -> None:
     assert found.pictures == without.pictures
 
 
-@pytest.mark.parametrize(
-    ("member", "content", "ending"),
-    [
-        ("media/a.PNG", b"x", "png"), ("media/a.p/ng", PNG, "png"), ("media/a", b"GIF89a", "gif"),
-        ("media/a.verylong", b"\xff\xd8\xff", "jpeg"), ("media/a.b c", b"?", "bin"),
-        ("media/.x.é", b"?", "bin"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("member", "content", "ending"), [
+    ("media/a.PNG", b"x", "png"), ("media/a.p/ng", PNG, "png"), ("media/a", b"GIF89a", "gif"),
+    ("media/a.verylong", b"\xff\xd8\xff", "jpeg"), ("media/a.b c", b"?", "bin"),
+    ("media/.x.é", b"?", "bin"),
+])  # fmt: skip
 def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, ending: str) -> None:
     found = loaded(
         p(picture("i1")),

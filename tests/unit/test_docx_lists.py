@@ -20,24 +20,21 @@ def test_docx_items_are_numbered_and_indented_by_level() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("form", "start", "marks"),
-    [
-        ("decimal", 9, ["9.", "10."]), ("decimalZero", 9, ["09.", "10."]),
-        ("upperRoman", 4, ["IV.", "V."]), ("lowerRoman", 3999, ["mmmcmxcix.", "4000."]),
-        ("upperLetter", 26, ["Z.", "AA."]), ("lowerLetter", 27, ["aa.", "bb."]),
-        ("lowerLetter", 999_999_999, ["999999999.", "1000000000."]),
-        ("ordinal", 11, ["11th.", "12th."]), ("ordinal", 21, ["21st.", "22nd."]),
-        ("chineseCounting", 99, ["九十九.", "一○○."]),
-        ("chineseCountingThousand", 110, ["一百一十.", "一百一十一."]),
-        ("chineseCountingThousand", 2005, ["二千零五.", "二千零六."]),
-        ("japaneseCounting", 119, ["百十九.", "百二十."]),
-        ("ideographDigital", 9, ["九.", "一〇."]), ("koreanCounting", 10, ["십.", "십일."]),
-        ("ganada", 14, ["하.", "가가."]), ("aiueoFullWidth", 1, ["ア.", "イ."]),
-        ("decimalEnclosedCircle", 50, ["㊿.", "51."]), ("decimalFullWidth", 9, ["９.", "１０."]),
-        ("russianUpper", 9, ["И.", "К."]), ("cardinalText", 1, ["1.", "2."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("form", "start", "marks"), [
+    ("decimal", 9, ["9.", "10."]), ("decimalZero", 9, ["09.", "10."]),
+    ("upperRoman", 4, ["IV.", "V."]), ("lowerRoman", 3999, ["mmmcmxcix.", "4000."]),
+    ("upperLetter", 26, ["Z.", "AA."]), ("lowerLetter", 27, ["aa.", "bb."]),
+    ("lowerLetter", 999_999_999, ["999999999.", "1000000000."]),
+    ("ordinal", 11, ["11th.", "12th."]), ("ordinal", 21, ["21st.", "22nd."]),
+    ("chineseCounting", 99, ["九十九.", "一○○."]),
+    ("chineseCountingThousand", 110, ["一百一十.", "一百一十一."]),
+    ("chineseCountingThousand", 2005, ["二千零五.", "二千零六."]),
+    ("japaneseCounting", 119, ["百十九.", "百二十."]), ("ideographDigital", 9, ["九.", "一〇."]),
+    ("koreanCounting", 10, ["십.", "십일."]), ("ganada", 14, ["하.", "가가."]),
+    ("aiueoFullWidth", 1, ["ア.", "イ."]), ("decimalEnclosedCircle", 50, ["㊿.", "51."]),
+    ("decimalFullWidth", 9, ["９.", "１０."]), ("russianUpper", 9, ["И.", "К."]),
+    ("cardinalText", 1, ["1.", "2."]),
+])  # fmt: skip
 def test_numbers_are_written_in_the_form_of_the_list(form: str, start: int, marks: list[str]):
     numbering = abstract(level(0, form, "%1.", start=start)) + num(1)
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
@@ -52,26 +49,23 @@ LINKED = abstract(id=1, inner='<w:numStyleLink w:val="S"/>')
 OWNER = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val="S"/>')
 
 
-@each_row(
-    ("body", "numbering", "expected"),
-    [
-        (item("a") + item("b", 1),
-         abstract(level(0, "bullet", "\uf0b7"), level(1, "bullet", "o")) + num(1),
-         ["- a", "  - b"]),
-        (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>"), 1), NUMBERS + num(1), ["  a) a\n    b"]),
-        # Instances of a list share their count, unless one begins again or overrides a level.
-        (item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3),
-         NUMBERS + num(1) + num(2) + num(3, inner=AGAIN), ["1. a", "2. b", "1. c", "2. d"]),
-        (item("a"), NUMBERS + num(1, inner=ROMAN), ["I: a"]),
-        (item("a") + item("b", 1) + item("c") + item("d", 1), abstract(FIRST, GOES_ON) + num(1),
-         ["1. a", "  1. b", "2. c", "  2. d"]),
-        (item("a") + item("b", 1), abstract(level(0, "upperRoman", "%1."), LEGAL) + num(1),
-         ["I. a", "  1.1 b"]),
-        (item("a"), LINKED + OWNER + num(1, 1), ["A. a"]),
-        (f"<w:tbl><w:tr>{cell(item('a') + item('b'))}{cell('c')}</w:tr></w:tbl>",
-         NUMBERS + num(1), ["1. a 2. b | c"]),
-    ],
-)  # fmt: skip
+@each_row(("body", "numbering", "expected"), [
+    (item("a") + item("b", 1),
+     abstract(level(0, "bullet", "\uf0b7"), level(1, "bullet", "o")) + num(1),
+     ["- a", "  - b"]),
+    (item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>"), 1), NUMBERS + num(1), ["  a) a\n    b"]),
+    # Instances of a list share their count, unless one begins again or overrides a level.
+    (item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3),
+     NUMBERS + num(1) + num(2) + num(3, inner=AGAIN), ["1. a", "2. b", "1. c", "2. d"]),
+    (item("a"), NUMBERS + num(1, inner=ROMAN), ["I: a"]),
+    (item("a") + item("b", 1) + item("c") + item("d", 1), abstract(FIRST, GOES_ON) + num(1),
+     ["1. a", "  1. b", "2. c", "  2. d"]),
+    (item("a") + item("b", 1), abstract(level(0, "upperRoman", "%1."), LEGAL) + num(1),
+     ["I. a", "  1.1 b"]),
+    (item("a"), LINKED + OWNER + num(1, 1), ["A. a"]),
+    (f"<w:tbl><w:tr>{cell(item('a') + item('b'))}{cell('c')}</w:tr></w:tbl>",
+     NUMBERS + num(1), ["1. a 2. b | c"]),
+])  # fmt: skip
 def test_docx_items_have_the_marks_of_their_lists(body: str, numbering: str, expected: list[str]):
     assert texts(body, numbering=numbering) == expected
 

@@ -47,24 +47,21 @@ def control(inner: str) -> str:
 ROW = f"<w:tr>{control(A)}<w:tc>{control(p('b'))}</w:tc></w:tr>"
 
 
-@each_row(
-    ("body", "expected"),
-    [
-        (p(r("a") + text_box(p(r("outer") + text_box(p("inner"))))) + p("z"),
-         ["a", "outer", "inner", "z"]),
-        (p(r(FALLBACK)), ["old"]),
-        # A note stands once, and without a note nothing does; those of a table stand after it.
-        (p(r("a") + note_mark(1) + note_mark(7)) + p(r("b") + note_mark(1)), ["a", "one", "b"]),
-        (table(["a", p(r("b") + note_mark(1))])
-         + p(r("c") + text_box(p(r("d") + note_mark(2)))), ["a | b", "one", "c", "d", "two"]),
-        # A cell is one line, also with a table in it, or with controls around it.
-        (table([p("a") + p("b"), p(r("<w:t>c</w:t><w:br/><w:t>d</w:t>"))]), ["a b | c d"]),
-        (table(["a", p("b") + table(["1", "2"], ["3", "4"]) + p("c")]), ["a | b 1, 2; 3, 4 c"]),
-        (f"<w:tbl><w:tr>{WIDE}</w:tr><w:tr>{LOW}</w:tr></w:tbl>", ["wide\n | x"]),
-        (f"<w:tbl>{control(ROW)}<w:tr>{C}</w:tr></w:tbl>", ["a | b\nc"]),
-        *((f"<w:tbl>{gone}<w:tr>{A}{B}</w:tr></w:tbl>", ["a | b"]) for gone in GONE),
-    ],
-)  # fmt: skip
+@each_row(("body", "expected"), [
+    (p(r("a") + text_box(p(r("outer") + text_box(p("inner"))))) + p("z"),
+     ["a", "outer", "inner", "z"]),
+    (p(r(FALLBACK)), ["old"]),
+    # A note stands once, and without a note nothing does; those of a table stand after it.
+    (p(r("a") + note_mark(1) + note_mark(7)) + p(r("b") + note_mark(1)), ["a", "one", "b"]),
+    (table(["a", p(r("b") + note_mark(1))])
+     + p(r("c") + text_box(p(r("d") + note_mark(2)))), ["a | b", "one", "c", "d", "two"]),
+    # A cell is one line, also with a table in it, or with controls around it.
+    (table([p("a") + p("b"), p(r("<w:t>c</w:t><w:br/><w:t>d</w:t>"))]), ["a b | c d"]),
+    (table(["a", p("b") + table(["1", "2"], ["3", "4"]) + p("c")]), ["a | b 1, 2; 3, 4 c"]),
+    (f"<w:tbl><w:tr>{WIDE}</w:tr><w:tr>{LOW}</w:tr></w:tbl>", ["wide\n | x"]),
+    (f"<w:tbl>{control(ROW)}<w:tr>{C}</w:tr></w:tbl>", ["a | b\nc"]),
+    *((f"<w:tbl>{gone}<w:tr>{A}{B}</w:tr></w:tbl>", ["a | b"]) for gone in GONE),
+])  # fmt: skip
 def test_docx_boxes_notes_and_tables_are_read(body: str, expected: list[str]) -> None:
     assert texts(body, footnotes=note(1, "one") + note(2, "two")) == expected
 

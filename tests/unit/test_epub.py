@@ -69,19 +69,16 @@ def test_auxiliary_pages_keep_their_place():
     assert texts(book) == ["note", "One", "First."]
 
 
-@pytest.mark.parametrize(
-    ("href", "member"),
-    [
-        ("chapter%20one.xhtml", "OEBPS/chapter one.xhtml"),
-        ("chapter one.xhtml", "OEBPS/chapter one.xhtml"), ("100%25.xhtml", "OEBPS/100%.xhtml"),
-        ("100%25.xhtml", "OEBPS/100%25.xhtml"), ("caf%C3%A9.xhtml", "OEBPS/café.xhtml"),
-        ("café.xhtml", "OEBPS/cafe\u0301.xhtml"), ("cafe%CC%81.xhtml", "OEBPS/café.xhtml"),
-        ("../Text/one.xhtml", "Text/one.xhtml"), ("../../../Text/one.xhtml", "Text/one.xhtml"),
-        ("./x/../one.xhtml", "OEBPS/one.xhtml"), ("/Text/one.xhtml", "Text/one.xhtml"),
-        ("ONE.xhtml", "OEBPS/one.XHTML"), ("a#b.xhtml", "OEBPS/a#b.xhtml"),
-        ("Text\\one.xhtml", "OEBPS/Text/one.xhtml"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("href", "member"), [
+    ("chapter%20one.xhtml", "OEBPS/chapter one.xhtml"),
+    ("chapter one.xhtml", "OEBPS/chapter one.xhtml"), ("100%25.xhtml", "OEBPS/100%.xhtml"),
+    ("100%25.xhtml", "OEBPS/100%25.xhtml"), ("caf%C3%A9.xhtml", "OEBPS/café.xhtml"),
+    ("café.xhtml", "OEBPS/cafe\u0301.xhtml"), ("cafe%CC%81.xhtml", "OEBPS/café.xhtml"),
+    ("../Text/one.xhtml", "Text/one.xhtml"), ("../../../Text/one.xhtml", "Text/one.xhtml"),
+    ("./x/../one.xhtml", "OEBPS/one.xhtml"), ("/Text/one.xhtml", "Text/one.xhtml"),
+    ("ONE.xhtml", "OEBPS/one.XHTML"), ("a#b.xhtml", "OEBPS/a#b.xhtml"),
+    ("Text\\one.xhtml", "OEBPS/Text/one.xhtml"),
+])  # fmt: skip
 def test_a_page_is_found_however_its_address_is_written(href: str, member: str):
     media = 'media-type="application/xhtml+xml"'
     book = Book(item={href: media}, spine=[href], members={member: ONE})
@@ -405,13 +402,10 @@ def test_printed_pages_begin_at_their_exact_place():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("alt", "kept"),
-    [
-        ("OEBPS/i/a.png", ""), ("../i/a.png", ""), ("i/A.PNG", ""), ("a.png", ""), ("a", "a"),
-        ("b.png", "b.png"), ("a.png of it", "a.png of it"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("alt", "kept"), [
+    ("OEBPS/i/a.png", ""), ("../i/a.png", ""), ("i/A.PNG", ""), ("a.png", ""), ("a", "a"),
+    ("b.png", "b.png"), ("a.png of it", "a.png of it"),
+])  # fmt: skip
 def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str):
     body = page(f"<p>word <img src='../i/a.png' alt='{alt}'/></p>")
     book = Book({"t/a.xhtml": body}, members={"OEBPS/i/a.png": PNG})

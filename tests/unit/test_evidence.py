@@ -53,19 +53,16 @@ def decided(*passages: Candidate, background: float | None = 0.5, **more: Any) -
 
 
 @proves("decision.evidence")
-@each_row(
-    ("part", "background", "mode"),
-    [
-        # 0.6 + 0.2 * (0.4 + 0.25) - 0.25 = 0.48
-        (passage(0.6, 0.4, 0.25), 0.5, "rag"), (passage(0.6, 0.4, 0.249), 0.5, "fallback"),
-        (passage(0.599, 0.4, 0.25), 0.5, "fallback"), (passage(0.6, 0.4, 0.25), 0.501, "fallback"),
-        # Similarity alone, or words with little similarity.
-        (passage(0.73), 0.5, "rag"), (passage(0.729), 0.5, "fallback"),
-        (passage(0.5, 0.6, 0.55), 0.5, "rag"),
-        # Without anything to compare with, the background is 0. Below the floor is no evidence.
-        (passage(0.49), None, "rag"), (passage(0.48, 1.0, 1.0), 0.5, "fallback"),
-    ],
-)  # fmt: skip
+@each_row(("part", "background", "mode"), [
+    # 0.6 + 0.2 * (0.4 + 0.25) - 0.25 = 0.48
+    (passage(0.6, 0.4, 0.25), 0.5, "rag"), (passage(0.6, 0.4, 0.249), 0.5, "fallback"),
+    (passage(0.599, 0.4, 0.25), 0.5, "fallback"), (passage(0.6, 0.4, 0.25), 0.501, "fallback"),
+    # Similarity alone, or words with little similarity.
+    (passage(0.73), 0.5, "rag"), (passage(0.729), 0.5, "fallback"),
+    (passage(0.5, 0.6, 0.55), 0.5, "rag"),
+    # Without anything to compare with, the background is 0. Below the floor is no evidence.
+    (passage(0.49), None, "rag"), (passage(0.48, 1.0, 1.0), 0.5, "fallback"),
+])  # fmt: skip
 def test_decide_adds_words_to_similarity_less_background(
     part: Candidate, background: float | None, mode: str
 ) -> None:
@@ -88,56 +85,53 @@ def test_decide_takes_all_numbers_from_one_passage() -> None:
 
 
 @proves("decision.evidence", "answers.cross-language")
-@each_row(
-    ("rules", "member", "rows"),
-    [
-        # More is needed in a language that is unknown to the model.
-        ({"foreign_loss": 0.02}, "foreign", [
-            (passage(0.73), "rag"), (passage(0.73, foreign=True), "fallback"),
-            (passage(0.75, foreign=True), "rag"),
-        ]),
-        # Words decide where similarity says little.
-        ({"foreign_loss": 0.02, "foreign_weight": 0.3, "foreign_usual": 0.3}, "foreign", [
-            (passage(0.8), "rag"), (passage(0.8, foreign=True), "fallback"),
-            (passage(0.5, 0.6, 0.6, foreign=True), "rag"),
-            (passage(0.5, 0.4, 0.4, foreign=True), "fallback"),
-        ]),
-        # Words count more where they say more; both coverages are 0.75 in all, as usual.
-        ({"further_word_weight": 0.1}, "by_words", [
-            (passage(0.58, 0.4, 0.35), "rag"), (passage(0.58, 0.4, 0.35, by_words=True), "rag"),
-            (passage(0.53, 0.5, 0.45), "fallback"),
-            (passage(0.53, 0.5, 0.45, by_words=True), "rag"), (passage(0.74), "rag"),
-            (passage(0.74, by_words=True), "fallback"),
-        ]),
-        # Few words are asked of a passage in another language. Names and numbers may be in both
-        # languages, and a detected language may be wrong.
-        ({"crossed_words": 0.1}, "crossed", [
-            (passage(0.63), "fallback"), (passage(0.63, crossed=True), "rag"),
-            (passage(0.62, crossed=True), "fallback"),
-            (passage(0.62, 0.3, 0.3, crossed=True), "rag"),
-            (passage(0.62, 0.2, 0.2, crossed=True), "fallback"),
-        ]),
-        # Late interaction above the usual is added.
-        ({"late_weight": 0.5}, "late", [
-            (passage(0.7), "fallback"), (passage(0.7, late=0.06), "rag"),
-            (passage(0.7, late=0.05), "fallback"), (passage(0.73, late=-0.01), "fallback"),
-        ]),
-        # The most similar sentence has a weight of its own.
-        ({"sentence_share": 0.5}, "sentence", [
-            (passage(0.73, crossed=True), "rag"),
-            (passage(0.66, crossed=True, sentence=0.80), "rag"),
-            (passage(0.66, crossed=True, sentence=0.79), "fallback"),
-            (passage(0.80, crossed=True, sentence=0.65), "fallback"),
-        ]),
-        # Less is asked of a passage that has the names of the question.
-        ({"name_weight": 0.04}, "has_names", [
-            (passage(0.73), "rag"), (passage(0.72), "fallback"),
-            (passage(0.69, has_names=True), "rag"), (passage(0.689, has_names=True), "fallback"),
-            (passage(0.77, has_names=False), "rag"),
-            (passage(0.769, has_names=False), "fallback"),
-        ]),
-    ],
-)  # fmt: skip
+@each_row(("rules", "member", "rows"), [
+    # More is needed in a language that is unknown to the model.
+    ({"foreign_loss": 0.02}, "foreign", [
+        (passage(0.73), "rag"), (passage(0.73, foreign=True), "fallback"),
+        (passage(0.75, foreign=True), "rag"),
+    ]),
+    # Words decide where similarity says little.
+    ({"foreign_loss": 0.02, "foreign_weight": 0.3, "foreign_usual": 0.3}, "foreign", [
+        (passage(0.8), "rag"), (passage(0.8, foreign=True), "fallback"),
+        (passage(0.5, 0.6, 0.6, foreign=True), "rag"),
+        (passage(0.5, 0.4, 0.4, foreign=True), "fallback"),
+    ]),
+    # Words count more where they say more; both coverages are 0.75 in all, as usual.
+    ({"further_word_weight": 0.1}, "by_words", [
+        (passage(0.58, 0.4, 0.35), "rag"), (passage(0.58, 0.4, 0.35, by_words=True), "rag"),
+        (passage(0.53, 0.5, 0.45), "fallback"),
+        (passage(0.53, 0.5, 0.45, by_words=True), "rag"), (passage(0.74), "rag"),
+        (passage(0.74, by_words=True), "fallback"),
+    ]),
+    # Few words are asked of a passage in another language. Names and numbers may be in both
+    # languages, and a detected language may be wrong.
+    ({"crossed_words": 0.1}, "crossed", [
+        (passage(0.63), "fallback"), (passage(0.63, crossed=True), "rag"),
+        (passage(0.62, crossed=True), "fallback"),
+        (passage(0.62, 0.3, 0.3, crossed=True), "rag"),
+        (passage(0.62, 0.2, 0.2, crossed=True), "fallback"),
+    ]),
+    # Late interaction above the usual is added.
+    ({"late_weight": 0.5}, "late", [
+        (passage(0.7), "fallback"), (passage(0.7, late=0.06), "rag"),
+        (passage(0.7, late=0.05), "fallback"), (passage(0.73, late=-0.01), "fallback"),
+    ]),
+    # The most similar sentence has a weight of its own.
+    ({"sentence_share": 0.5}, "sentence", [
+        (passage(0.73, crossed=True), "rag"),
+        (passage(0.66, crossed=True, sentence=0.80), "rag"),
+        (passage(0.66, crossed=True, sentence=0.79), "fallback"),
+        (passage(0.80, crossed=True, sentence=0.65), "fallback"),
+    ]),
+    # Less is asked of a passage that has the names of the question.
+    ({"name_weight": 0.04}, "has_names", [
+        (passage(0.73), "rag"), (passage(0.72), "fallback"),
+        (passage(0.69, has_names=True), "rag"), (passage(0.689, has_names=True), "fallback"),
+        (passage(0.77, has_names=False), "rag"),
+        (passage(0.769, has_names=False), "fallback"),
+    ]),
+])  # fmt: skip
 def test_decide_weighs_and_explains_what_each_rule_adds(
     rules: dict[str, float], member: str, rows: list[tuple[Candidate, str]]
 ) -> None:

@@ -103,26 +103,20 @@ def test_points_are_named_by_strings(ids: Any):
 
 
 @proves("index.typed-filters")
-@pytest.mark.parametrize(
-    "message",
-    [
-        ["equals", "tenant", True], ["equals", "no such field", "x"], ["any_of", "document", []],
-        ["none_of", "document", []], ["at_most", "pos_start", 1.5], ["matches", "tenant", "x"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("message", [
+    ["equals", "tenant", True], ["equals", "no such field", "x"], ["any_of", "document", []],
+    ["none_of", "document", []], ["at_most", "pos_start", 1.5], ["matches", "tenant", "x"],
+])  # fmt: skip
 def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: list[Any]):
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Condition)
 
 
 @proves("search.world-required")
-@pytest.mark.parametrize(
-    "where",
-    [
-        (), (AnyOf(Field.DOCUMENT, (1,)),), (Equals(Field.TENANT, ""),), (Equals(Field.TENANT, 7),),
-        (Equals(Field.CHAPTER, f"{WORLD}.2"),), (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("where", [
+    (), (AnyOf(Field.DOCUMENT, (1,)),), (Equals(Field.TENANT, ""),), (Equals(Field.TENANT, 7),),
+    (Equals(Field.CHAPTER, f"{WORLD}.2"),), (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
+])  # fmt: skip
 def test_no_filter_is_built_that_is_not_bound_to_one_world(where: tuple[Condition, ...]):
     with pytest.raises(IndexRefused, match="world and generation"):
         build(where, qdrant_edge)

@@ -54,15 +54,12 @@ QUOTED = (
 )
 
 
-@each_row(
-    "asked, answer, added",
-    [
-        # The first word of a list entry is no name; the best quoted passage alone gives names.
-        ("Who owns the ferry?", "He is old:\n\n- The ferry is Mr. Vayle's\n- It left Marrick",
-         "Mr. Vayle, Marrick, owns, ferry"),
-        ("Who wrote a letter?", QUOTED, "Mr. Darcy, wrote, letter"),
-    ],
-)  # fmt: skip
+@each_row("asked, answer, added", [
+    # The first word of a list entry is no name; the best quoted passage alone gives names.
+    ("Who owns the ferry?", "He is old:\n\n- The ferry is Mr. Vayle's\n- It left Marrick",
+     "Mr. Vayle, Marrick, owns, ferry"),
+    ("Who wrote a letter?", QUOTED, "Mr. Darcy, wrote, letter"),
+])  # fmt: skip
 def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added: str) -> None:
     assert rewrite_by_rule("And where?", [turn(asked, answer)]) == f"And where? ({added})"
 
@@ -100,18 +97,15 @@ def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: b
     assert is_accepted(rewritten, "And why did he leave?", [LETTER]) is accepted
 
 
-@each_row(
-    "reply, wanted",
-    [
-        ("Why did Darcy leave?", "Why did Darcy leave?"),
-        ("  Why did Darcy leave?\n", "Why did Darcy leave?"),
-        ('"Why did Darcy leave?"', "Why did Darcy leave?"),
-        ("<think>He means Darcy.</think>Why did Darcy leave?", "Why did Darcy leave?"),
-        ("Standalone question: Why did Darcy leave?", "Why did Darcy leave?"),
-        ("Why did Darcy leave?\nHe left because of", None), ("", None), ("NO_CONTEXT", None),
-        ("Why " * 300, None),
-    ],
-)  # fmt: skip
+@each_row("reply, wanted", [
+    ("Why did Darcy leave?", "Why did Darcy leave?"),
+    ("  Why did Darcy leave?\n", "Why did Darcy leave?"),
+    ('"Why did Darcy leave?"', "Why did Darcy leave?"),
+    ("<think>He means Darcy.</think>Why did Darcy leave?", "Why did Darcy leave?"),
+    ("Standalone question: Why did Darcy leave?", "Why did Darcy leave?"),
+    ("Why did Darcy leave?\nHe left because of", None), ("", None), ("NO_CONTEXT", None),
+    ("Why " * 300, None),
+])  # fmt: skip
 def test_a_reply_is_one_line_or_none(reply: str, wanted: str | None) -> None:
     assert ask_for_rewrite(Scripted(reply), MESSAGES) == wanted
 

@@ -123,34 +123,31 @@ def test_expectations_may_be_empty_but_not_absent() -> None:
     assert "neither expected documents nor phrases" in reason
 
 
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"query": " "}, "query is blank"), ({"query": 3}, "must be a string; put it in quotes"),
-        ({"query": "x" * 10_001}, "longer than 10000"), ({"query": "a\x00b"}, "control character"),
-        ({"query": "a\ud800"}, "half a character"), ({"expected": "a"}, "must be a list"),
-        ({"expected": ["a", "a"]}, "names 'a' twice"), ({"expected": [3, "3"]}, "names '3' twice"),
-        ({"expected": [True]}, "number 1, that must be a string"),
-        ({"expected": [-1]}, "number 1, that must be from 0 to"),
-        ({"expected": ["a", ""]}, "number 2, that is blank"), ({"phrases": [" "]}, "is blank"),
-        ({"phrases": [7]}, "put it in quotes"),
-        ({"relevance": {"a": 0}}, "which is expected, is irrelevant"),
-        ({"relevance": {"a": -1}}, f"from 0 to {MAX_GRADE}"),
-        ({"relevance": {"a": 1.5}}, "must be a whole number"),
-        ({"relevance": {"a": True}}, "must be a whole number"),
-        ({"relevance": ["a"]}, "must be a mapping"), ({"top_k": 0}, f"from 1 to {MAX_TOP_K}"),
-        ({"top_k": MAX_TOP_K + 1}, f"from 1 to {MAX_TOP_K}"),
-        ({"top_k": "5"}, "must be a whole number"), ({"top_k": True}, "must be a whole number"),
-        ({"id": "two words"}, "letters, digits"), ({"id": True}, "must be a string"),
-        ({"filters": {"place": "x"}}, "unknown field 'place'"),
-        ({"filters": {"kinds": ["novel"]}}, "must be one of document, book"),
-        ({"filters": {"where": "team=a"}}, "must be a list"),
-        ({"filters": {"where": ["team!=a"]}}, "is not key=value"),
-        ({"filters": {"version": 1.0}}, "put it in quotes"),
-        ({"filters": {"tags": "x"}}, "must be a list"),
-        ({"expects": ["a"]}, "did you mean expected?"), ({"zzz": 1}, "unknown field 'zzz'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("fields", "word"), [
+    ({"query": " "}, "query is blank"), ({"query": 3}, "must be a string; put it in quotes"),
+    ({"query": "x" * 10_001}, "longer than 10000"), ({"query": "a\x00b"}, "control character"),
+    ({"query": "a\ud800"}, "half a character"), ({"expected": "a"}, "must be a list"),
+    ({"expected": ["a", "a"]}, "names 'a' twice"), ({"expected": [3, "3"]}, "names '3' twice"),
+    ({"expected": [True]}, "number 1, that must be a string"),
+    ({"expected": [-1]}, "number 1, that must be from 0 to"),
+    ({"expected": ["a", ""]}, "number 2, that is blank"), ({"phrases": [" "]}, "is blank"),
+    ({"phrases": [7]}, "put it in quotes"),
+    ({"relevance": {"a": 0}}, "which is expected, is irrelevant"),
+    ({"relevance": {"a": -1}}, f"from 0 to {MAX_GRADE}"),
+    ({"relevance": {"a": 1.5}}, "must be a whole number"),
+    ({"relevance": {"a": True}}, "must be a whole number"),
+    ({"relevance": ["a"]}, "must be a mapping"), ({"top_k": 0}, f"from 1 to {MAX_TOP_K}"),
+    ({"top_k": MAX_TOP_K + 1}, f"from 1 to {MAX_TOP_K}"),
+    ({"top_k": "5"}, "must be a whole number"), ({"top_k": True}, "must be a whole number"),
+    ({"id": "two words"}, "letters, digits"), ({"id": True}, "must be a string"),
+    ({"filters": {"place": "x"}}, "unknown field 'place'"),
+    ({"filters": {"kinds": ["novel"]}}, "must be one of document, book"),
+    ({"filters": {"where": "team=a"}}, "must be a list"),
+    ({"filters": {"where": ["team!=a"]}}, "is not key=value"),
+    ({"filters": {"version": 1.0}}, "put it in quotes"),
+    ({"filters": {"tags": "x"}}, "must be a list"), ({"expects": ["a"]}, "did you mean expected?"),
+    ({"zzz": 1}, "unknown field 'zzz'"),
+])  # fmt: skip
 def test_invalid_field_is_refused_with_a_reason(fields: dict[str, Any], word: str) -> None:
     assert word in fault(**fields)
 
@@ -177,13 +174,10 @@ def test_yaml_fault_has_the_line_of_its_field() -> None:
     assert "golden.yml: line 3: top_k must be from 1" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "line"),
-    [
-        ("g.jsonl", b"", 1), ("g.yaml", b"# nothing\n", 1), ("g.jsonl", b'{"query": "a"}\n\xff', 2),
-        ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * MAX_LINE_LENGTH + b"']\n", 2),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "line"), [
+    ("g.jsonl", b"", 1), ("g.yaml", b"# nothing\n", 1), ("g.jsonl", b'{"query": "a"}\n\xff', 2),
+    ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * MAX_LINE_LENGTH + b"']\n", 2),
+])  # fmt: skip
 def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: int) -> None:
     with raises_code("golden_invalid") as caught:
         parse_golden(name, content)

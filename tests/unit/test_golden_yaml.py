@@ -86,21 +86,17 @@ def test_parse_yaml_returns_entries_with_their_lines() -> None:
     assert parse_yaml("# nothing\n") == []
 
 
-@each_row(
-    ("value", "word"),
-    [
-        ("expected: &a [x]", "anchors and aliases"), ("expected: *a", "anchors and aliases"),
-        ("expected: !t x", "put it in quotes"), ("expected: !!set {x}", "tags"),
-        ("expected: !!python/object:os.system [x]", "tags"), ("phrases: @x", "not valid YAML"),
-        ("phrases: 'open", "not valid YAML"), ('phrases: "a" b', "not valid YAML"),
-        ("phrases: [a, b", "not valid YAML"), ("phrases: [a, [b]]", "nested too deep"),
-        ("phrases: [a: b]", "nested too deep"), ("phrases: [a,, b]", "not valid YAML"),
-        ("phrases: a: b", "not valid YAML"), ("phrases", "not valid YAML"),
-        ("phrases:", "no value"), ("phrases: # nothing", "no value"),
-        ("query: again", "'query' occurs twice"), ("filters: {a: {b: {c: 1}}}", "nested too deep"),
-        ("phrases: a\x00b", "a control character"),
-    ],
-)  # fmt: skip
+@each_row(("value", "word"), [
+    ("expected: &a [x]", "anchors and aliases"), ("expected: *a", "anchors and aliases"),
+    ("expected: !t x", "put it in quotes"), ("expected: !!set {x}", "tags"),
+    ("expected: !!python/object:os.system [x]", "tags"), ("phrases: @x", "not valid YAML"),
+    ("phrases: 'open", "not valid YAML"), ('phrases: "a" b', "not valid YAML"),
+    ("phrases: [a, b", "not valid YAML"), ("phrases: [a, [b]]", "nested too deep"),
+    ("phrases: [a: b]", "nested too deep"), ("phrases: [a,, b]", "not valid YAML"),
+    ("phrases: a: b", "not valid YAML"), ("phrases", "not valid YAML"), ("phrases:", "no value"),
+    ("phrases: # nothing", "no value"), ("query: again", "'query' occurs twice"),
+    ("filters: {a: {b: {c: 1}}}", "nested too deep"), ("phrases: a\x00b", "a control character"),
+])  # fmt: skip
 def test_parse_yaml_refuses_a_fault_with_its_line(value: str, word: str) -> None:
     assert word in fault(value)
 
@@ -120,16 +116,13 @@ def test_unquoted_word_with_another_meaning_is_refused(word: str) -> None:
     ]
 
 
-@each_row(
-    "text",
-    [
-        "query: one\n", "- query: one\n---\n- query: two\n", "  - query: one\n",
-        "- - query: one\n", "- one\n", "-\n", "[]\n", "- query: one\n expected: []\n",
-        "- expected:\n    - a\n  - b\n", "- expected:\n    - a: 1\n",
-        "- filters:\n    tags:\n      inner:\n        deep:\n          1: 2\n", "-\tquery: one\n",
-        "- ? [a]\n  : b\n",
-    ],
-)  # fmt: skip
+@each_row("text", [
+    "query: one\n", "- query: one\n---\n- query: two\n", "  - query: one\n", "- - query: one\n",
+    "- one\n", "-\n", "[]\n", "- query: one\n expected: []\n", "- expected:\n    - a\n  - b\n",
+    "- expected:\n    - a: 1\n",
+    "- filters:\n    tags:\n      inner:\n        deep:\n          1: 2\n", "-\tquery: one\n",
+    "- ? [a]\n  : b\n",
+])  # fmt: skip
 def test_anything_but_a_list_of_mappings_is_refused(text: str) -> None:
     assert faults(text)
 

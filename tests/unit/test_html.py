@@ -34,40 +34,34 @@ def places(page: str) -> list[tuple[str, str | None, str | None]]:
 # White space
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ("<p>one\n\t two   three </p>", "one two three"),
-        ("<p>a<b>b</b><i> c</i> <u> d</u></p>", "ab c d"), ("<p> <b> a</b> </p>", "a"),
-        ("<p>a&nbsp; b</p>", "a\xa0 b"), ("<p>a<br>b <br/> c</br>d</p>", "a\nb\nc\nd"),
-        ("<p><br>a<br><br><br>b<br></p>", "a\n\nb"), ("<p>a<wbr>b<!-- c -->d</p>", "abd"),
-        ("<p>x<sup>2</sup> H<sub>2</sub>O</p>", "x2 H2O"),
-        ("<p>&lt;b&gt; &amp;amp; &eacute;&#8212;&#x80;</p>", "<b> &amp; é—€"),
-        ("<p>name: <input> <label>age</label><input>years</p>", "name: age years"),
-        ("<p>she said <q>no</q></p>", "she said “no”"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "text"), [
+    ("<p>one\n\t two   three </p>", "one two three"),
+    ("<p>a<b>b</b><i> c</i> <u> d</u></p>", "ab c d"), ("<p> <b> a</b> </p>", "a"),
+    ("<p>a&nbsp; b</p>", "a\xa0 b"), ("<p>a<br>b <br/> c</br>d</p>", "a\nb\nc\nd"),
+    ("<p><br>a<br><br><br>b<br></p>", "a\n\nb"), ("<p>a<wbr>b<!-- c -->d</p>", "abd"),
+    ("<p>x<sup>2</sup> H<sub>2</sub>O</p>", "x2 H2O"),
+    ("<p>&lt;b&gt; &amp;amp; &eacute;&#8212;&#x80;</p>", "<b> &amp; é—€"),
+    ("<p>name: <input> <label>age</label><input>years</p>", "name: age years"),
+    ("<p>she said <q>no</q></p>", "she said “no”"),
+])  # fmt: skip
 def test_html_white_space_matches_a_browser(page: str, text: str):
     assert texts(page) == [text]
 
 
-@each_row(
-    ("page", "expected"),
-    [
-        ("zero<div>one<div>two</div>three <span style='display: block'>four</span></div><hr>five",
-         ["zero", "one", "two", "three", "four", "five"]),
-        ("<dl><dt>term<dd>one<dd>two<dt>other</dl>", ["term", "  one", "  two", "other"]),
-        ("<div>a <svg><g><div>drawn</div></g></svg> b</div>", ["a b"]),
-        ("<table>a<tr>b<td>c<td>d</td>e<td>f<tr>g<td>h</table>", ["a\nb\nc | d\ne\nf\ng\nh"]),
-        ("<ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby>", ["漢(kan)字(ji)"]),
-        ("<ruby>漢<rp>（</rp><rt>kan</rt><rp>）</rp></ruby>", ["漢（kan）"]),
-        # The main part is chosen, with the title before it and all articles.
-        ("<h1>Title</h1><p>other</p><main>text text</main>", ["Title", "text text"]),
-        ("<p>zero</p><article>one</article><article>two</article>", ["zero", "one", "two"]),
-        ("<header><h1>Title</h1><p>by her</p><nav>menu</nav></header><p>text</p>",
-         ["Title", "by her", "text"]),
-    ],
-)  # fmt: skip
+@each_row(("page", "expected"), [
+    ("zero<div>one<div>two</div>three <span style='display: block'>four</span></div><hr>five",
+     ["zero", "one", "two", "three", "four", "five"]),
+    ("<dl><dt>term<dd>one<dd>two<dt>other</dl>", ["term", "  one", "  two", "other"]),
+    ("<div>a <svg><g><div>drawn</div></g></svg> b</div>", ["a b"]),
+    ("<table>a<tr>b<td>c<td>d</td>e<td>f<tr>g<td>h</table>", ["a\nb\nc | d\ne\nf\ng\nh"]),
+    ("<ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby>", ["漢(kan)字(ji)"]),
+    ("<ruby>漢<rp>（</rp><rt>kan</rt><rp>）</rp></ruby>", ["漢（kan）"]),
+    # The main part is chosen, with the title before it and all articles.
+    ("<h1>Title</h1><p>other</p><main>text text</main>", ["Title", "text text"]),
+    ("<p>zero</p><article>one</article><article>two</article>", ["zero", "one", "two"]),
+    ("<header><h1>Title</h1><p>by her</p><nav>menu</nav></header><p>text</p>",
+     ["Title", "by her", "text"]),
+])  # fmt: skip
 def test_html_text_is_read(page: str, expected: list[str]):
     assert texts(page) == expected
 
@@ -166,37 +160,30 @@ def test_a_table_within_a_table_stays_readable():
 # What is not shown
 
 
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<script>secret</script>", "<style>secret</style>", "<template><p>secret</p></template>",
-        "<noscript>secret</noscript>", "<iframe>secret</iframe>", "<object>secret</object>",
-        "<svg><text>secret</text><style>secret</style><foreignObject><p>secret</p></svg>",
-        "<button>secret</button>", "<select><option>secret</select>", "<dialog>secret</dialog>",
-        "<p hidden>secret</p>", "<p hidden='hidden'>secret<b>secret</b></p>",
-        "<p aria-hidden=true>secret</p>",
-        "<p style='color:red;DISPLAY : none !important'>secret</p>",
-        "<p style='visibility:hidden'>secret</p>", "<input type=hidden value=secret>",
-        "<!-- secret -->", "<nav>secret</nav>", "<div role=navigation>secret</div>",
-        "<ul role=menu><li>secret</ul>", "<math><annotation>secret</annotation></math>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("element", [
+    "<script>secret</script>", "<style>secret</style>", "<template><p>secret</p></template>",
+    "<noscript>secret</noscript>", "<iframe>secret</iframe>", "<object>secret</object>",
+    "<svg><text>secret</text><style>secret</style><foreignObject><p>secret</p></svg>",
+    "<button>secret</button>", "<select><option>secret</select>", "<dialog>secret</dialog>",
+    "<p hidden>secret</p>", "<p hidden='hidden'>secret<b>secret</b></p>",
+    "<p aria-hidden=true>secret</p>", "<p style='color:red;DISPLAY : none !important'>secret</p>",
+    "<p style='visibility:hidden'>secret</p>", "<input type=hidden value=secret>",
+    "<!-- secret -->", "<nav>secret</nav>", "<div role=navigation>secret</div>",
+    "<ul role=menu><li>secret</ul>", "<math><annotation>secret</annotation></math>",
+])  # fmt: skip
 def test_html_hidden_text_is_left_out(element: str):
     page = f"<head><title>secret</title></head><p>before</p>{element}<p>after</p>"
     assert texts(page) == ["before", "after"]
 
 
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<details>kept</details>", "<p hidden=until-found>kept</p>",
-        "<p style='background:url(display.none)'>kept</p>", "<p aria-hidden=false>kept</p>",
-        "<dialog open>kept</dialog>", "<header>kept</header>", "<footer>kept</footer>",
-        "<aside>kept <a href=x>link</a> and more text</aside>", "<del>kept</del>",
-        "<my-element>kept</my-element>", "<math><mi>kept</mi></math>",
-        "<fieldset><legend>kept</legend></fieldset>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("element", [
+    "<details>kept</details>", "<p hidden=until-found>kept</p>",
+    "<p style='background:url(display.none)'>kept</p>", "<p aria-hidden=false>kept</p>",
+    "<dialog open>kept</dialog>", "<header>kept</header>", "<footer>kept</footer>",
+    "<aside>kept <a href=x>link</a> and more text</aside>", "<del>kept</del>",
+    "<my-element>kept</my-element>", "<math><mi>kept</mi></math>",
+    "<fieldset><legend>kept</legend></fieldset>",
+])  # fmt: skip
 def test_html_visible_text_is_kept(element: str):
     assert "kept" in " ".join(texts(f"<p>before</p>{element}<p>after</p>"))
 

@@ -17,38 +17,29 @@ def text(page: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(
-    ("mark", "shown"),
-    [
-        ("<a href='#n'><sup>i</sup></a>", "[i]"), ("<sup><a href='#n'>12</a></sup>", "[12]"),
-        ("<sup><a href='notes.html#n'>a</a></sup>", "[a]"),
-        ("<a href='#n'><sup>[3]</sup></a>", "[3]"), ("<a href='#n'><sup>(3)</sup></a>", "[3]"),
-        ("<sup>[<a href='#n'>3</a>]</sup>", "[3]"),
-        ("<sup><a href='#n'><span>[</span>3<span>]</span></a></sup>", "[3]"),
-        ("<a href='#n'>²</a>", "[2]"), ("<a href='#n'><sup>†</sup></a>", "[†]"),
-        ("<a role=doc-noteref href='#n'>*</a>", "[*]"),
-        ("<a epub:type=noteref href='#n'>1</a>", "[1]"),
-        ("<a class='x footnote-ref' href='#n'>1</a>", "[1]"),
-        ("<sup><a href='#n'>1</a>,<a href='#m'>2</a></sup>", "[1],[2]"),
-        ("<a href='#n'> <sup>1</sup> </a>", " [1]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mark", "shown"), [
+    ("<a href='#n'><sup>i</sup></a>", "[i]"), ("<sup><a href='#n'>12</a></sup>", "[12]"),
+    ("<sup><a href='notes.html#n'>a</a></sup>", "[a]"), ("<a href='#n'><sup>[3]</sup></a>", "[3]"),
+    ("<a href='#n'><sup>(3)</sup></a>", "[3]"), ("<sup>[<a href='#n'>3</a>]</sup>", "[3]"),
+    ("<sup><a href='#n'><span>[</span>3<span>]</span></a></sup>", "[3]"),
+    ("<a href='#n'>²</a>", "[2]"), ("<a href='#n'><sup>†</sup></a>", "[†]"),
+    ("<a role=doc-noteref href='#n'>*</a>", "[*]"), ("<a epub:type=noteref href='#n'>1</a>", "[1]"),
+    ("<a class='x footnote-ref' href='#n'>1</a>", "[1]"),
+    ("<sup><a href='#n'>1</a>,<a href='#m'>2</a></sup>", "[1],[2]"),
+    ("<a href='#n'> <sup>1</sup> </a>", " [1]"),
+])  # fmt: skip
 def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
     assert text(f"<p>word{mark} goes") == f"word{shown} goes"
 
 
-@pytest.mark.parametrize(
-    ("markup", "shown"),
-    [
-        ("mc<sup>2</sup>", "mc2"), ("1<sup>st</sup>", "1st"),
-        ("Figure <a href='#f'>1</a>", "Figure 1"),
-        ("10<sup><a href='https://example.org/#n'>6</a></sup>", "106"),
-        ("<a href='#n'><sup>word</sup></a>", "word"),
-        ("<a role=doc-noteref href='#n'>see the note</a>", "see the note"),
-        ("<a role=doc-noteref href='#n'>1<br>2</a>", "1\n2"), ("<a href='/up'>^</a>", "^"),
-        ("<pre>x<a href='#n'><sup>1</sup></a></pre>", "x1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("markup", "shown"), [
+    ("mc<sup>2</sup>", "mc2"), ("1<sup>st</sup>", "1st"), ("Figure <a href='#f'>1</a>", "Figure 1"),
+    ("10<sup><a href='https://example.org/#n'>6</a></sup>", "106"),
+    ("<a href='#n'><sup>word</sup></a>", "word"),
+    ("<a role=doc-noteref href='#n'>see the note</a>", "see the note"),
+    ("<a role=doc-noteref href='#n'>1<br>2</a>", "1\n2"), ("<a href='/up'>^</a>", "^"),
+    ("<pre>x<a href='#n'><sup>1</sup></a></pre>", "x1"),
+])  # fmt: skip
 def test_html_other_links_are_unchanged(markup: str, shown: str):
     assert text(f"<div>{markup}</div>") == shown
 
@@ -64,14 +55,11 @@ def test_back_link_is_left_out_unless_too_long(says: str):
     assert text(f"<p>Look. <a {says} href='#r'>{'much ' * 10}</a></p>").endswith("much much")
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [
-        "<a class=sdfootnotesym href='#r'>1</a>", "<a class=sdendnotesym href='#r'>1</a>",
-        "<sup><a href='#r'>1</a></sup>", "<a href='#r'><sup>1</sup></a> ",
-        "<a role=doc-backlink href='#r'>1</a>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("mark", [
+    "<a class=sdfootnotesym href='#r'>1</a>", "<a class=sdendnotesym href='#r'>1</a>",
+    "<sup><a href='#r'>1</a></sup>", "<a href='#r'><sup>1</sup></a> ",
+    "<a role=doc-backlink href='#r'>1</a>",
+])  # fmt: skip
 def test_html_note_mark_is_separated_from_its_text(mark: str):
     assert text(f"<p> <span>{mark}Volumes") == "[1] Volumes"
 

@@ -90,17 +90,14 @@ def test_equal_pictures_are_kept_once():
     assert len(found.images) == 1
 
 
-@pytest.mark.parametrize(
-    ("source", "counts"),
-    [
-        ("http://127.0.0.1/x.png", PictureCounts(1, 1, 0, 0)),
-        ("file:///etc/passwd", PictureCounts(1, 1, 0, 0)), ("../x.png", PictureCounts(1, 1, 0, 0)),
-        ("", PictureCounts(1, 0, 0, 0)), ("data:image/png,plain", PictureCounts(1, 1, 1, 0)),
-        ("data:image/png;base64,A", PictureCounts(1, 1, 1, 0)),
-        ("data:text/html;base64,QUFB", PictureCounts(1, 1, 1, 0)),
-        ("data:image/png;base64," + "A" * (45 << 20), PictureCounts(1, 1, 1, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "counts"), [
+    ("http://127.0.0.1/x.png", PictureCounts(1, 1, 0, 0)),
+    ("file:///etc/passwd", PictureCounts(1, 1, 0, 0)), ("../x.png", PictureCounts(1, 1, 0, 0)),
+    ("", PictureCounts(1, 0, 0, 0)), ("data:image/png,plain", PictureCounts(1, 1, 1, 0)),
+    ("data:image/png;base64,A", PictureCounts(1, 1, 1, 0)),
+    ("data:text/html;base64,QUFB", PictureCounts(1, 1, 1, 0)),
+    ("data:image/png;base64," + "A" * (45 << 20), PictureCounts(1, 1, 1, 0)),
+])  # fmt: skip
 def test_html_pictures_are_counted_and_not_fetched(source: str, counts: PictureCounts):
     found = loaded(f"<p>x<img src='{source}'></p>", images=True)
     assert (found.images, found.pictures) == ((), counts)
@@ -131,18 +128,15 @@ def test_html_page_breaks_count_and_left_out_pictures_do_not():
 # Encodings
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        codecs.BOM_UTF8 + "<meta charset=latin1><p>é€“".encode(),
-        codecs.BOM_UTF16_LE + "<p>é€“".encode("utf-16-le"),
-        b"<meta charset='windows-1252'><p>\xe9\x80\x93",
-        b"<META http-equiv=Content-Type content='text/html; charset=ISO-8859-1'><p>\xe9\x80\x93",
-        b"<?xml version='1.0' encoding='cp1252'?><html><p>\xe9\x80\x93</html>",
-        "<meta charset=utf-8><p>é€“".encode(), "<meta charset=nonsense><p>é€“".encode(),
-        "<meta charset=rot13><p>é€“".encode(), "<p>é€“".encode(),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("page", [
+    codecs.BOM_UTF8 + "<meta charset=latin1><p>é€“".encode(),
+    codecs.BOM_UTF16_LE + "<p>é€“".encode("utf-16-le"),
+    b"<meta charset='windows-1252'><p>\xe9\x80\x93",
+    b"<META http-equiv=Content-Type content='text/html; charset=ISO-8859-1'><p>\xe9\x80\x93",
+    b"<?xml version='1.0' encoding='cp1252'?><html><p>\xe9\x80\x93</html>",
+    "<meta charset=utf-8><p>é€“".encode(), "<meta charset=nonsense><p>é€“".encode(),
+    "<meta charset=rot13><p>é€“".encode(), "<p>é€“".encode(),
+])  # fmt: skip
 def test_html_encoding_is_found_by_mark_or_declaration(page: bytes):
     assert texts(page) == ["é€“"]
 

@@ -135,16 +135,12 @@ def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> N
 
 
 @proves("http.outbound-urls")
-@each_row(
-    "url",
-    [
-        "", "127.0.0.1:11434", "localhost:11434", "file:///etc/passwd", "ftp://host/", "//host/",
-        "http://", "http://:80/", f"http://user:{SECRET}@host/", f"http://host/?key={SECRET}",
-        "http://host/#part", "http://ho st/", "http://host/\r\nX:y", "http://ho\tst/",
-        "http://host:0/", "http://host:99999/", "http://host:port/", "http://[::1/",
-        f"http://{'a' * 64}.example/",
-    ],
-)  # fmt: skip
+@each_row("url", [
+    "", "127.0.0.1:11434", "localhost:11434", "file:///etc/passwd", "ftp://host/", "//host/",
+    "http://", "http://:80/", f"http://user:{SECRET}@host/", f"http://host/?key={SECRET}",
+    "http://host/#part", "http://ho st/", "http://host/\r\nX:y", "http://ho\tst/", "http://host:0/",
+    "http://host:99999/", "http://host:port/", "http://[::1/", f"http://{'a' * 64}.example/",
+])  # fmt: skip
 def test_only_plain_http_urls_are_accepted(url: str) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_target(url)
@@ -165,14 +161,11 @@ def test_base_url_is_normalised(url: str, spelled: str) -> None:
 
 
 @proves("http.outbound-urls")
-@each_row(
-    "address",
-    [
-        "169.254.169.254", "fe80::1%eth0", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
-        "2002:a9fe:a9fe::1", "::169.254.169.254", "0.0.0.0", "::", "224.0.0.1", "ff02::1",
-        "255.255.255.255", "240.0.0.1",
-    ],
-)  # fmt: skip
+@each_row("address", [
+    "169.254.169.254", "fe80::1%eth0", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1", "::169.254.169.254", "0.0.0.0", "::", "224.0.0.1", "ff02::1",
+    "255.255.255.255", "240.0.0.1",
+])  # fmt: skip
 def test_special_addresses_are_refused(address: str) -> None:
     assert not is_allowed(address)
 
@@ -260,18 +253,15 @@ def test_too_large_request_has_its_own_error(server: Echo, client: JsonClient) -
     assert not refused(client, "provider_batch_too_large").retryable
 
 
-@each_row(
-    ("value", "seconds"),
-    [
-        ("0", 0.0), ("7", 7.0), (" 12 ", 12.0), ("300", 300.0), ("301", 300.0), ("9" * 5000, 300.0),
-        (formatdate(NOW + 42, usegmt=True), 42.0),
-        (formatdate(NOW + 42).replace("-0000", "+0000"), 42.0), (formatdate(NOW + 42), 42.0),
-        (formatdate(NOW - 42, usegmt=True), 0.0), (formatdate(NOW + 9999, usegmt=True), 300.0),
-        ("", None), ("-5", None), ("1.5", None), ("soon", None), ("²", None),
-        ("Wed, 99 Foo 2026", None), ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
-        ("Fri, 31 Dec 99999 23:59:59 GMT", None),
-    ],
-)  # fmt: skip
+@each_row(("value", "seconds"), [
+    ("0", 0.0), ("7", 7.0), (" 12 ", 12.0), ("300", 300.0), ("301", 300.0), ("9" * 5000, 300.0),
+    (formatdate(NOW + 42, usegmt=True), 42.0),
+    (formatdate(NOW + 42).replace("-0000", "+0000"), 42.0), (formatdate(NOW + 42), 42.0),
+    (formatdate(NOW - 42, usegmt=True), 0.0), (formatdate(NOW + 9999, usegmt=True), 300.0),
+    ("", None), ("-5", None), ("1.5", None), ("soon", None), ("²", None),
+    ("Wed, 99 Foo 2026", None), ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
+    ("Fri, 31 Dec 99999 23:59:59 GMT", None),
+])  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
     assert read_pause(value, NOW) == seconds
 

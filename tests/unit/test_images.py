@@ -52,14 +52,11 @@ def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("ending", "media_type"),
-    [
-        ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("webp", "image/webp"),
-        ("bmp", "image/bmp"), ("tiff", "image/tiff"), ("svg", "application/octet-stream"),
-        ("emf", "application/octet-stream"), ("html", "application/octet-stream"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ending", "media_type"), [
+    ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("webp", "image/webp"), ("bmp", "image/bmp"),
+    ("tiff", "image/tiff"), ("svg", "application/octet-stream"),
+    ("emf", "application/octet-stream"), ("html", "application/octet-stream"),
+])  # fmt: skip
 def test_only_pictures_that_cannot_act_are_called_pictures(
     lib: LibraryFixture, ending: str, media_type: str
 ) -> None:
@@ -70,19 +67,15 @@ def test_only_pictures_that_cannot_act_are_called_pictures(
     assert world.documents.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "", "/", "{id}", "{id}/", "{id}/img_001", "{id}/img_003.png", "{id}/img_001.gif",
-        "{id}/IMG_001.png", "{id}/img_001.PNG", "{id}/img_1.png", "{id}/img_001.png/",
-        "{id}/img_001.png\n", "{id}/img_001.png\0", "{id}/img_001.png\0.gif", "{id}/./img_001.png",
-        "{id}//img_001.png", "./{id}/img_001.png", "/{id}/img_001.png",
-        "../assets/{id}/img_001.png", "{id}/../{id}/img_001.png", "../store.db",
-        "{id}/../../store.db", "{id}/.world", "../{id}/img_001.png", "{id}%2Fimg_001.png",
-        "{id}/%69mg_001.png", "%2e%2e/store.db", "{id}\\img_001.png", "C:/img_001.png",
-        "{id}/img_٠٠١.png", "{id}/img_001.png " * 1000,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("attack", [
+    "", "/", "{id}", "{id}/", "{id}/img_001", "{id}/img_003.png", "{id}/img_001.gif",
+    "{id}/IMG_001.png", "{id}/img_001.PNG", "{id}/img_1.png", "{id}/img_001.png/",
+    "{id}/img_001.png\n", "{id}/img_001.png\0", "{id}/img_001.png\0.gif", "{id}/./img_001.png",
+    "{id}//img_001.png", "./{id}/img_001.png", "/{id}/img_001.png", "../assets/{id}/img_001.png",
+    "{id}/../{id}/img_001.png", "../store.db", "{id}/../../store.db", "{id}/.world",
+    "../{id}/img_001.png", "{id}%2Fimg_001.png", "{id}/%69mg_001.png", "%2e%2e/store.db",
+    "{id}\\img_001.png", "C:/img_001.png", "{id}/img_٠٠١.png", "{id}/img_001.png " * 1000,
+])  # fmt: skip
 def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack: str) -> None:
     reader = world.reader("ann")
     reader.set_position("1", sentence=3)

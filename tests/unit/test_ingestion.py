@@ -75,14 +75,10 @@ def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> 
     assert lib.sql("SELECT * FROM documents") == before
 
 
-@pytest.mark.parametrize(
-    ("argument", "error"),
-    [
-        ({"kind": "novel"}, InvalidArgument), ({"title": "  "}, InvalidArgument),
-        ({"version": 2}, InvalidArgument), ({"chunking": "pages"}, InvalidArgument),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("argument", "error"), [
+    ({"kind": "novel"}, InvalidArgument), ({"title": "  "}, InvalidArgument),
+    ({"version": 2}, InvalidArgument), ({"chunking": "pages"}, InvalidArgument),
+], ids=str)  # fmt: skip
 def test_wrong_arguments_are_refused_before_anything_is_written(
     lib: LibraryFixture, world: World, argument: dict, error: type[Exception]
 ) -> None:

@@ -83,14 +83,10 @@ def test_threads_share_the_rotation_evenly() -> None:
 
 
 @proves("errors.bad-key-configuration", "errors.credentials-before-index")
-@pytest.mark.parametrize(
-    "keys",
-    [
-        [], [key("a", enabled=False)], [key("a", models=())], [key("a", models=("another",))],
-        [ProviderKey("google", "a", Secret("sk-secret-a"))],
-    ],
-    ids=["none", "disabled", "no models", "other models", "another provider's"],
-)  # fmt: skip
+@pytest.mark.parametrize("keys", [
+    [], [key("a", enabled=False)], [key("a", models=())], [key("a", models=("another",))],
+    [ProviderKey("google", "a", Secret("sk-secret-a"))],
+], ids=["none", "disabled", "no models", "other models", "another provider's"])  # fmt: skip
 def test_no_request_is_sent_without_a_usable_key(keys: list[ProviderKey]) -> None:
     server = Server()
     error = Ring(*keys).error(server)

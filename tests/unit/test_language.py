@@ -47,15 +47,12 @@ def test_single_sentence_has_a_language(language: str, sentence: str) -> None:
     assert detect_language(sentence) == language
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "   \n", "Guten Tag", "Chapter One", "1234 5678 90",
-        "| 12 | 33.4 | EUR | 2023-01-02 |\n" * 20,
-        "def f(x):\n    return x + 1\nfor i in range(10):\n    print(f(i))\n",
-        "qwrt zxcv bnmp lkjh gfds", "x" * 5000, "船の灯台",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "   \n", "Guten Tag", "Chapter One", "1234 5678 90",
+    "| 12 | 33.4 | EUR | 2023-01-02 |\n" * 20,
+    "def f(x):\n    return x + 1\nfor i in range(10):\n    print(f(i))\n",
+    "qwrt zxcv bnmp lkjh gfds", "x" * 5000, "船の灯台",
+])  # fmt: skip
 def test_short_text_has_no_language(text: str) -> None:
     assert detect_language(text) is None
 

@@ -30,14 +30,11 @@ def test_other_names_are_not_supported(name: str):
         load(name, b"Hello there.")
 
 
-@pytest.mark.parametrize(
-    ("mark", "encoding"),
-    [
-        (b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le"),
-        (codecs.BOM_UTF32_BE, "utf-32-be"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mark", "encoding"), [
+    (b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+])  # fmt: skip
 def test_unicode_is_decoded_with_or_without_its_mark(mark: bytes, encoding: str):
     assert text_of(mark + SENTENCE.encode(encoding)) == SENTENCE
 
@@ -51,16 +48,13 @@ def test_decoding_restores_windows_1252_and_keeps_unicode():
     assert text_of(b"A long enough line with one \x00stray byte.").endswith("one stray byte.")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\xd0\xcf\x11\xe0 an old office document", b"PK\x03\x04 an archive", b"\x89PNG\r\n\x1a\n",
-        b"\x7fELF\x02\x01", b"\x1f\x8b\x08\x00", b"GIF89a and some words",
-        b"x" * 257 + b"ustar" + b"x" * 100, b"a\x00b\x00c\x00", bytes(range(256)),
-        b"\x80\x81\x8d\x8f", b"caf\xe9 with a control \x01 character",
-        codecs.BOM_UTF16_LE + b"\x00\xd8\x41\x00", codecs.BOM_UTF32_LE + b"odd",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data", [
+    b"\xd0\xcf\x11\xe0 an old office document", b"PK\x03\x04 an archive", b"\x89PNG\r\n\x1a\n",
+    b"\x7fELF\x02\x01", b"\x1f\x8b\x08\x00", b"GIF89a and some words",
+    b"x" * 257 + b"ustar" + b"x" * 100, b"a\x00b\x00c\x00", bytes(range(256)), b"\x80\x81\x8d\x8f",
+    b"caf\xe9 with a control \x01 character", codecs.BOM_UTF16_LE + b"\x00\xd8\x41\x00",
+    codecs.BOM_UTF32_LE + b"odd",
+])  # fmt: skip
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
 def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
     with raises_code("source_not_text"):

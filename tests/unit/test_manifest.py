@@ -109,16 +109,13 @@ def test_message_lists_ten_lines_and_counts_the_rest() -> None:
     assert "and 2 more" in str(error)
 
 
-@each_row(
-    "line",
-    [
-        '{"path": "a.txt",}', '{"path": "a.txt", "tags": ["x",]}', "{'path': 'a.txt'}",
-        '{"path": "a.txt"} {"path": "b.txt"}', '{"path": "a.txt"} # why', "# a comment",
-        '{"path": "a\tb.txt"}', '{"path": "a.txt"', '{"path": "a.txt", "metadata": {"x": NaN}}',
-        '{"path": "a.txt", "metadata": {"x": -Infinity}}', '{"path": "a.txt", "priority": 07}',
-        "\u00a0", "{", '"', "\x00",
-    ],
-)  # fmt: skip
+@each_row("line", [
+    '{"path": "a.txt",}', '{"path": "a.txt", "tags": ["x",]}', "{'path': 'a.txt'}",
+    '{"path": "a.txt"} {"path": "b.txt"}', '{"path": "a.txt"} # why', "# a comment",
+    '{"path": "a\tb.txt"}', '{"path": "a.txt"', '{"path": "a.txt", "metadata": {"x": NaN}}',
+    '{"path": "a.txt", "metadata": {"x": -Infinity}}', '{"path": "a.txt", "priority": 07}',
+    "\u00a0", "{", '"', "\x00",
+])  # fmt: skip
 def test_line_that_is_not_json_is_refused(line: str) -> None:
     assert fault(line).startswith("not JSON: ")
 
@@ -128,24 +125,21 @@ def test_line_must_be_a_single_object(line: str) -> None:
     assert fault(line) == "not a JSON object"
 
 
-@each_row(
-    ("line", "reason"),
-    [
-        (b'{"path": "\xff.txt"}', "not UTF-8"), (b'{"path": "\xed\xa0\x80.txt"}', "not UTF-8"),
-        (b'{"path": "\xc0\xae\xc0\xae/a.txt"}', "not UTF-8"),
-        (b'{"path": "\\ud800.txt"}', "surrogate"), (b'{"path": "\\udcff.txt"}', "surrogate"),
-        (b'{"path": "a.txt", "metadata": {"\\udfff": 1}}', "surrogate"),
-        (b'{"path": "a.txt", "path": "b.txt"}', "'path' occurs twice"),
-        (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' occurs twice"),
-        (b'{"path": "a.txt", "metadata": {"x": {"y": 1, "y": 1}}}', "'y' occurs twice"),
-        (b'{"path": "a.txt", "metadata": {"x": 1e999}}', "too large"),
-        (b'{"path": "a.txt", "metadata": {"x": 9223372036854775808}}', "too large"),
-        (b'{"path": "a.txt", "metadata": {"x": ' + b"9" * 100_000 + b"}}", "too large"),
-        (b'{"path": "a.txt", "metadata": ' + b'{"x":' * 40 + b"1" + b"}" * 41, "nested"),
-        (b"[" * 100_000, "nested"),
-        (b" " * MAX_LINE_LENGTH + b'{"path": "a.txt"}', f"longer than {MAX_LINE_LENGTH} bytes"),
-    ],
-)  # fmt: skip
+@each_row(("line", "reason"), [
+    (b'{"path": "\xff.txt"}', "not UTF-8"), (b'{"path": "\xed\xa0\x80.txt"}', "not UTF-8"),
+    (b'{"path": "\xc0\xae\xc0\xae/a.txt"}', "not UTF-8"), (b'{"path": "\\ud800.txt"}', "surrogate"),
+    (b'{"path": "\\udcff.txt"}', "surrogate"),
+    (b'{"path": "a.txt", "metadata": {"\\udfff": 1}}', "surrogate"),
+    (b'{"path": "a.txt", "path": "b.txt"}', "'path' occurs twice"),
+    (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' occurs twice"),
+    (b'{"path": "a.txt", "metadata": {"x": {"y": 1, "y": 1}}}', "'y' occurs twice"),
+    (b'{"path": "a.txt", "metadata": {"x": 1e999}}', "too large"),
+    (b'{"path": "a.txt", "metadata": {"x": 9223372036854775808}}', "too large"),
+    (b'{"path": "a.txt", "metadata": {"x": ' + b"9" * 100_000 + b"}}", "too large"),
+    (b'{"path": "a.txt", "metadata": ' + b'{"x":' * 40 + b"1" + b"}" * 41, "nested"),
+    (b"[" * 100_000, "nested"),
+    (b" " * MAX_LINE_LENGTH + b'{"path": "a.txt"}', f"longer than {MAX_LINE_LENGTH} bytes"),
+])  # fmt: skip
 def test_strict_json_refuses_more_than_json(line: bytes, reason: str) -> None:
     assert reason in fault(line)
 
@@ -158,13 +152,10 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
     assert "nested" in fault(line(32))
 
 
-@each_row(
-    ("field", "meant"),
-    [
-        ("titel", "title"), ("Path ", "path"), ("docId", "doc_id"), ("id", "doc_id"),
-        ("language", "lang"), ("chunking", "profile"), ("prioritiy", "priority"),
-    ],
-)  # fmt: skip
+@each_row(("field", "meant"), [
+    ("titel", "title"), ("Path ", "path"), ("docId", "doc_id"), ("id", "doc_id"),
+    ("language", "lang"), ("chunking", "profile"), ("prioritiy", "priority"),
+])  # fmt: skip
 @proves("manifest.lines")
 def test_an_unknown_field_is_refused_with_the_one_that_was_meant(field: str, meant: str) -> None:
     reason = fault({"path": "a.txt", field: "x"})
@@ -262,24 +253,20 @@ def matches(pattern: str, path: str) -> bool:
     return PathPattern.of(split_path(pattern)).matches(path.split("/"))
 
 
-@each_row(
-    ("pattern", "yes", "no"),
-    [
-        ("*.md", ["a.md", "[.md"], ["a.txt", "b/a.md", ".a.md", "a.MD"]),
-        ("**", ["a", "a/b/c"], [".a", "a/.b", ".a/b"]),
-        ("**/*.md", ["a.md", "x/a.md", "x/y/a.md"], ["a.txt", "x/.y/a.md", "x/a.md/b"]),
-        ("**/**/*.md", ["a.md", "x/y/z/a.md"], ["a"]),
-        ("x/**", ["x/a", "x/y/a"], ["x", "y/a", "xx/a"]),
-        ("x/**/y/*", ["x/y/a", "x/1/2/y/a", "x/y/y/a"], ["x/y", "x/a", "x/y/b/a"]),
-        ("**/x/**/y", ["x/y", "a/x/b/y", "x/x/y"], ["y", "x", "x/y/z"]),
-        ("?.txt", ["a.txt", "ü.txt", "\udcff.txt", "\n.txt"], [".txt", "ab.txt", "..txt"]),
-        ("[ab].txt", ["a.txt", "b.txt"], ["c.txt", "[ab].txt", "ab.txt"]),
-        ("[!ab].txt", ["c.txt"], ["a.txt", "..txt"]), ("[a.txt", ["[a.txt"], ["a.txt"]),
-        ("[[]a].txt", ["[a].txt"], ["a.txt"]), (".*", [".a"], ["a"]),
-        (".x/*", [".x/a"], [".x/.a", "x/a"]), ("a**b", ["ab", "axxb"], ["a/b"]),
-        ("a.b", ["a.b"], ["aXb"]), ("*/*", ["a/b"], ["a", "a/b/c"]),
-    ],
-)  # fmt: skip
+@each_row(("pattern", "yes", "no"), [
+    ("*.md", ["a.md", "[.md"], ["a.txt", "b/a.md", ".a.md", "a.MD"]),
+    ("**", ["a", "a/b/c"], [".a", "a/.b", ".a/b"]),
+    ("**/*.md", ["a.md", "x/a.md", "x/y/a.md"], ["a.txt", "x/.y/a.md", "x/a.md/b"]),
+    ("**/**/*.md", ["a.md", "x/y/z/a.md"], ["a"]), ("x/**", ["x/a", "x/y/a"], ["x", "y/a", "xx/a"]),
+    ("x/**/y/*", ["x/y/a", "x/1/2/y/a", "x/y/y/a"], ["x/y", "x/a", "x/y/b/a"]),
+    ("**/x/**/y", ["x/y", "a/x/b/y", "x/x/y"], ["y", "x", "x/y/z"]),
+    ("?.txt", ["a.txt", "ü.txt", "\udcff.txt", "\n.txt"], [".txt", "ab.txt", "..txt"]),
+    ("[ab].txt", ["a.txt", "b.txt"], ["c.txt", "[ab].txt", "ab.txt"]),
+    ("[!ab].txt", ["c.txt"], ["a.txt", "..txt"]), ("[a.txt", ["[a.txt"], ["a.txt"]),
+    ("[[]a].txt", ["[a].txt"], ["a.txt"]), (".*", [".a"], ["a"]),
+    (".x/*", [".x/a"], [".x/.a", "x/a"]), ("a**b", ["ab", "axxb"], ["a/b"]),
+    ("a.b", ["a.b"], ["aXb"]), ("*/*", ["a/b"], ["a", "a/b/c"]),
+])  # fmt: skip
 def test_a_pattern_means_what_it_means_in_a_shell(pattern: str, yes: list[str], no: list[str]):
     assert [path for path in yes if not matches(pattern, path)] == []
     assert [path for path in no if matches(pattern, path)] == []

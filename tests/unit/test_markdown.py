@@ -88,15 +88,12 @@ def test_markdown_highest_level_makes_chapters(
     assert load_markdown(text).title is None
 
 
-@pytest.mark.parametrize(
-    ("line", "title"),
-    [
-        ("title: Plain words # a comment", "Plain words"),
-        ('title: "Quoted: with # signs"', "Quoted: with # signs"), ("Title: 'single'", "single"),
-        ("title: [a, list]", None), ("title: |", None), ("title:", None), ('title: "open', None),
-        ("subtitle: other", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "title"), [
+    ("title: Plain words # a comment", "Plain words"),
+    ('title: "Quoted: with # signs"', "Quoted: with # signs"), ("Title: 'single'", "single"),
+    ("title: [a, list]", None), ("title: |", None), ("title:", None), ('title: "open', None),
+    ("subtitle: other", None),
+])  # fmt: skip
 def test_front_matter_is_removed_and_its_title_used(line: str, title: str | None):
     loaded = load_markdown(f"---\n# note\nauthor: A\n{line}\ntags: [x]\n---\n\nBody.\n")
     assert loaded == Loaded((Block(BlockKind.PARAGRAPH, "Body."),), title)
@@ -109,15 +106,12 @@ def test_rules_are_no_front_matter(text: str):
     assert {"Body.", "Body text", "title: y"} & set(texts_of(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "> " * 60 + "the secret",
-        "\n".join("  " * level + f"- level {level}" for level in range(40)) + " the secret",
-        "![" * 500 + "the secret" + "](x)" * 500, "*" * 3000 + "the secret",
-        "[" * 3000 + "the secret", "- " * 50 + "the secret",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "> " * 60 + "the secret",
+    "\n".join("  " * level + f"- level {level}" for level in range(40)) + " the secret",
+    "![" * 500 + "the secret" + "](x)" * 500, "*" * 3000 + "the secret", "[" * 3000 + "the secret",
+    "- " * 50 + "the secret",
+])  # fmt: skip
 def test_nothing_is_lost_however_deep_it_lies(text: str):
     assert "the secret" in "\n".join(texts_of(text))
 

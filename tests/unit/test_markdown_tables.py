@@ -43,14 +43,11 @@ def test_rows_become_a_markdown_table(text: str, expected: str):
     assert format_tables(text) == expected
 
 
-@each_row(
-    "text",
-    [
-        "", "No table at all.", "One line | alone",
-        "Prose with a bar | in it.\nIt goes on,\nand on.", "  cat a | sort\n  cat b | sort",
-        "$ cat a | sort\n$ cat b | sort", "Name = str | None\nSize = int | None", MARKDOWN,
-    ],
-)  # fmt: skip
+@each_row("text", [
+    "", "No table at all.", "One line | alone", "Prose with a bar | in it.\nIt goes on,\nand on.",
+    "  cat a | sort\n  cat b | sort", "$ cat a | sort\n$ cat b | sort",
+    "Name = str | None\nSize = int | None", MARKDOWN,
+])  # fmt: skip
 def test_other_text_stays_as_it_is(text: str):
     assert format_tables(text) == text
 
@@ -72,16 +69,12 @@ def test_markdown_tables_keep_all_cells(cells: list[list[str]]):
         assert [row.split() for row in unformat_rows(formatted).split("\n") if row]
 
 
-@each_row(
-    "quote",
-    [
-        '"| Lunch | 40 EUR |"', '"Lunch | 40 EUR"',
-        '"| Breakfast | 15 EUR |\n| Lunch | 40 EUR |"',
-        '"| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |"',
-        "> | Meal | Limit |\n> |---|---|\n> | Breakfast | 15 EUR |", '"| 40 EUR |"',
-        '"| a\\|b | c |  |"', '"| Tea |  |\n|  | 5 EUR |\n|  |  |\n| a\\|b | c |"',
-    ],
-)  # fmt: skip
+@each_row("quote", [
+    '"| Lunch | 40 EUR |"', '"Lunch | 40 EUR"', '"| Breakfast | 15 EUR |\n| Lunch | 40 EUR |"',
+    '"| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |"',
+    "> | Meal | Limit |\n> |---|---|\n> | Breakfast | 15 EUR |", '"| 40 EUR |"',
+    '"| a\\|b | c |  |"', '"| Tea |  |\n|  | 5 EUR |\n|  |  |\n| a\\|b | c |"',
+])  # fmt: skip
 def test_a_quote_of_a_row_in_markdown_is_verified(quote: str):
     text = f"{MEALS}\nTea |\n| 5 EUR\n|\na|b | c"
     found = check_quotes(quote, [source(text)], lambda *_: SentenceRange(0, 0)).found

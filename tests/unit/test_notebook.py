@@ -105,16 +105,12 @@ def test_pictures_within_markdown_leave_no_code_behind() -> None:
     assert [block.text for block in loaded.blocks] == ["See the plan and <img src=''> here"]
 
 
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (b'{"cells": [', "source_broken"), (b"[1]", "source_broken"),
-        (b'{"a": 1}', "source_broken"), (b'{"cells": 3}', "source_broken"),
-        (b'{"cells": []}', "source_empty"),
-        (b'{"cells": [], "x":' + b"[" * 100_000, "source_unsafe"),
-        (b'{"x": NaN, "cells":' + b"[" * 100_000, "source_unsafe"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("data", "error"), [
+    (b'{"cells": [', "source_broken"), (b"[1]", "source_broken"), (b'{"a": 1}', "source_broken"),
+    (b'{"cells": 3}', "source_broken"), (b'{"cells": []}', "source_empty"),
+    (b'{"cells": [], "x":' + b"[" * 100_000, "source_unsafe"),
+    (b'{"x": NaN, "cells":' + b"[" * 100_000, "source_unsafe"),
+])  # fmt: skip
 def test_broken_notebooks_are_refused(data: bytes, error: str) -> None:
     with raises_code(error):
         load("a.ipynb", data)

@@ -67,14 +67,11 @@ def test_sentences_name_the_page_they_begin_on(lib: LibraryFixture, tmp_path: Pa
     assert [one.page for one in world.documents.sentences(1).sentences] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "sids", "more"),
-    [
-        (0, 3, [0, 1, 2], True), (3, 3, [3, 4, 5], True), (6, 2, [6, 7], False),
-        (6, 1000, [6, 7], False), (7, 1, [7], False), (0, 8, list(range(8)), False),
-        (8, 5, [], False), (2**31 - 1, 1000, [], False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "count", "sids", "more"), [
+    (0, 3, [0, 1, 2], True), (3, 3, [3, 4, 5], True), (6, 2, [6, 7], False),
+    (6, 1000, [6, 7], False), (7, 1, [7], False), (0, 8, list(range(8)), False), (8, 5, [], False),
+    (2**31 - 1, 1000, [], False),
+])  # fmt: skip
 def test_pages_end_with_the_document(
     world: World, first: int, count: int, sids: list[int], more: bool
 ) -> None:
@@ -91,14 +88,11 @@ def test_all_pages_together_are_the_whole_page(world: World) -> None:
     assert sum(pages, ()) == whole
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"offset": -1}, {"offset": True}, {"offset": 0.0}, {"offset": "0"}, {"offset": None},
-        {"offset": 2**31}, {"offset": 10**30}, {"limit": 0}, {"limit": -1}, {"limit": 1001},
-        {"limit": False}, {"limit": 2.0}, {"limit": "5"}, {"limit": float("nan")},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("wrong", [
+    {"offset": -1}, {"offset": True}, {"offset": 0.0}, {"offset": "0"}, {"offset": None},
+    {"offset": 2**31}, {"offset": 10**30}, {"limit": 0}, {"limit": -1}, {"limit": 1001},
+    {"limit": False}, {"limit": 2.0}, {"limit": "5"}, {"limit": float("nan")},
+])  # fmt: skip
 def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
     world: World, wrong: dict[str, Any]
 ) -> None:

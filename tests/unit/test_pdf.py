@@ -181,23 +181,20 @@ def test_a_raised_accent_is_composed_with_its_capital():
 # Hyphens
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "whole"),
-    [
-        ("an exam-", "ple of", "an example of"), ("EXAM-", "PLE", "EXAMPLE"),
-        ("an ex-", "ample of", "an example of"), ("two ex-", "amples", "two examples"),
-        ("his ex-", "wife", "his ex-wife"), ("so-", "lution", "solution"),
-        ("a machine-", "dependent list", "a machine-dependent list"),
-        ("a user-de-", "fined rule", "a user-defined rule"),
-        ("the per-", "missions", "the permissions"), ("unlucki-", "ness", "unluckiness"),
-        ("the Glass-", "boot sails", "the Glassboot sails"), ("Anglo-", "Saxon", "Anglo-Saxon"),
-        ("1914-", "1918", "1914-1918"), ("an e-", "mail", "an e-mail"),
-        ("state-of-the-", "art", "state-of-the-art"), ("self-", "made", "self-made"),
-        ("well-", "known", "well-known"), ("the sea-", "side", "the sea-side"),
-        ("and then -", "he left", "and then - he left"), ("漢字", "漢字", "漢字漢字"),
-        ("one", "two", "one two"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after", "whole"), [
+    ("an exam-", "ple of", "an example of"), ("EXAM-", "PLE", "EXAMPLE"),
+    ("an ex-", "ample of", "an example of"), ("two ex-", "amples", "two examples"),
+    ("his ex-", "wife", "his ex-wife"), ("so-", "lution", "solution"),
+    ("a machine-", "dependent list", "a machine-dependent list"),
+    ("a user-de-", "fined rule", "a user-defined rule"),
+    ("the per-", "missions", "the permissions"), ("unlucki-", "ness", "unluckiness"),
+    ("the Glass-", "boot sails", "the Glassboot sails"), ("Anglo-", "Saxon", "Anglo-Saxon"),
+    ("1914-", "1918", "1914-1918"), ("an e-", "mail", "an e-mail"),
+    ("state-of-the-", "art", "state-of-the-art"), ("self-", "made", "self-made"),
+    ("well-", "known", "well-known"), ("the sea-", "side", "the sea-side"),
+    ("and then -", "he left", "and then - he left"), ("漢字", "漢字", "漢字漢字"),
+    ("one", "two", "one two"),
+])  # fmt: skip
 def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
     before: str, after: str, whole: str
 ):
@@ -398,27 +395,20 @@ def test_pdf_generated_titles_are_left_out(junk: str):
     assert loaded(Page(column(FULL)), properties={"Title": junk}).title is None
 
 
-@pytest.mark.parametrize(
-    ("written", "names"),
-    [
-        ("Doe, Jane", ("Doe, Jane",)), ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
-        ("Jane Doe and John Roe", ("Jane Doe", "John Roe")), ("(anonymous)", ()),
-        ("Unknown; Jane Doe", ("Jane Doe",)), ("", ()),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "names"), [
+    ("Doe, Jane", ("Doe, Jane",)), ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
+    ("Jane Doe and John Roe", ("Jane Doe", "John Roe")), ("(anonymous)", ()),
+    ("Unknown; Jane Doe", ("Jane Doe",)), ("", ()),
+])  # fmt: skip
 def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
     assert parse_authors(written) == names
 
 
-@pytest.mark.parametrize(
-    ("written", "date"),
-    [
-        ("D:2024", "2024"), ("D:20240229", "2024-02-29"),
-        ("D:20240229131500Z", "2024-02-29T13:15:00Z"),
-        ("D:20240229131500-08'00", "2024-02-29T13:15:00-08:00"), ("D:20241329", None),
-        ("yesterday", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "date"), [
+    ("D:2024", "2024"), ("D:20240229", "2024-02-29"), ("D:20240229131500Z", "2024-02-29T13:15:00Z"),
+    ("D:20240229131500-08'00", "2024-02-29T13:15:00-08:00"), ("D:20241329", None),
+    ("yesterday", None),
+])  # fmt: skip
 def test_dates_are_written_as_usual(written: str, date: str | None):
     assert parse_date(written) == date
 

@@ -22,13 +22,9 @@ def test_equal_texts_agree_with_comparing_all_words(texts: list[str]) -> None:
         assert found.add(text, number) == known.index(text.split())
 
 
-@each_row(
-    "first, second",
-    [
-        ("It cost -5.", "It cost 5."), ("He did.", "he did."), ("a b", "ab"), ("", "x"),
-        ("1.5", "15"),
-    ],
-)  # fmt: skip
+@each_row("first, second", [
+    ("It cost -5.", "It cost 5."), ("He did.", "he did."), ("a b", "ab"), ("", "x"), ("1.5", "15"),
+])  # fmt: skip
 def test_texts_that_differ_in_a_character_are_not_merged(first: str, second: str) -> None:
     assert len(merge_copies([source(first), source(second, document=2)])) == 2
 

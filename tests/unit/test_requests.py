@@ -127,15 +127,11 @@ def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
 
 
 @proves("reading.query-required", "reading.dense-only")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"query": None}, {"query": ""}, {"query": "q" * 10_001}, {"query": 5},
-        {"query": "q", "top_k": 0}, {"query": "q", "top_k": 21}, {"query": "q", "top_k": True},
-        {"query": "q", "book": ""}, {"query": "q", "book": 3},
-    ],
-    ids=spelled,
-)  # fmt: skip
+@pytest.mark.parametrize("settings", [
+    {"query": None}, {"query": ""}, {"query": "q" * 10_001}, {"query": 5},
+    {"query": "q", "top_k": 0}, {"query": "q", "top_k": 21}, {"query": "q", "top_k": True},
+    {"query": "q", "book": ""}, {"query": "q", "book": 3},
+], ids=spelled)  # fmt: skip
 def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ReadingRequest(**settings)

@@ -58,18 +58,14 @@ def test_a_pseudonym_is_a_keyed_hash_of_ten_digits() -> None:
     assert re.fullmatch(r"\[EMAIL:[0-9a-f]{10}\]", PSEUDONYMS.apply("ann@example.com").text)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("ann@example.com", "Ann@EXAMPLE.com"), ("ann@example.com", "ann%40example.com"),
-        ("ann@example.com", "ann [at] example [dot] com"),
-        ("4111 1111 1111 1111", "4111-1111-1111-1111"),
-        ("4111111111111111", "４１１１１１１１１１１１１１１１"),
-        ("DE89 3704 0044 0532 0130 00", "de89370400440532013000"),
-        ("+49 30 901820", "0049 30/901820"), ("2001:db8::1", "2001:0DB8:0:0:0:0:0:1"),
-        ("756.1465.0747.37", "7561465074737"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "other"), [
+    ("ann@example.com", "Ann@EXAMPLE.com"), ("ann@example.com", "ann%40example.com"),
+    ("ann@example.com", "ann [at] example [dot] com"),
+    ("4111 1111 1111 1111", "4111-1111-1111-1111"),
+    ("4111111111111111", "４１１１１１１１１１１１１１１１"),
+    ("DE89 3704 0044 0532 0130 00", "de89370400440532013000"), ("+49 30 901820", "0049 30/901820"),
+    ("2001:db8::1", "2001:0DB8:0:0:0:0:0:1"), ("756.1465.0747.37", "7561465074737"),
+])  # fmt: skip
 def test_equal_values_get_equal_pseudonyms(one: str, other: str) -> None:
     assert PSEUDONYMS.apply(one).text == PSEUDONYMS.apply(other).text != one
 

@@ -68,50 +68,39 @@ def test_whole_hidden_text_gets_a_pseudonym() -> None:
     assert pseudonyms.apply("a" * 999).text.count("[IP_ADDRESS:") == 7
 
 
-@pytest.mark.parametrize(
-    ("pattern", "complaint"),
-    [
-        ("(a+)+", "without a bound"), ("a*b", "without a bound"), ("[0-9]+", "without a bound"),
-        ("a{3,}", "without a bound"), (".*?x", "without a bound"), ("a{1,600}", "more than 512"),
-        ("(?:a{1,50}){1,50}", "ways"), ("a{0,50}a{0,50}a{0,50}b", "ways"),
-        ("(?:a|b|ab|ba){1,20}c", "ways"), ("(?:[0-9]{200}){5}", "characters"),
-        (r"(a{1,3})\1", "refers back"), (r"(?P<x>a)(?P=x)", "refers back"),
-        ("(a)?(?(1)b|c)", "refers back"), ("(?<=a{1,3})b", "cannot be read"),
-        ("(unclosed", "cannot be read"), ("a{0,3}", "nothing"), (r"\b", "nothing"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("pattern", "complaint"), [
+    ("(a+)+", "without a bound"), ("a*b", "without a bound"), ("[0-9]+", "without a bound"),
+    ("a{3,}", "without a bound"), (".*?x", "without a bound"), ("a{1,600}", "more than 512"),
+    ("(?:a{1,50}){1,50}", "ways"), ("a{0,50}a{0,50}a{0,50}b", "ways"),
+    ("(?:a|b|ab|ba){1,20}c", "ways"), ("(?:[0-9]{200}){5}", "characters"),
+    (r"(a{1,3})\1", "refers back"), (r"(?P<x>a)(?P=x)", "refers back"),
+    ("(a)?(?(1)b|c)", "refers back"), ("(?<=a{1,3})b", "cannot be read"),
+    ("(unclosed", "cannot be read"), ("a{0,3}", "nothing"), (r"\b", "nothing"),
+])  # fmt: skip
 def test_a_pattern_that_could_run_for_long_is_refused(pattern: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint) as refused:
         parse_profile(RULE.format(pattern), "mine.toml")
     assert "mine.toml, rule 1" in refused.value.message
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "EMP-[0-9]{6}", r"\b[A-Z]{2}\d{4,8}\b", r"(?:\d{1,3}\.){3}\d{1,3}",
-        "(?i)staff ?[0-9]{3,5}", "(?<![0-9])[0-9]{5}(?![0-9])", "A(?:B|CD|EFG)?[0-9]{2}",
-        "[a-f0-9]{64}", "X(?>[0-9]{1,9})",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("pattern", [
+    "EMP-[0-9]{6}", r"\b[A-Z]{2}\d{4,8}\b", r"(?:\d{1,3}\.){3}\d{1,3}", "(?i)staff ?[0-9]{3,5}",
+    "(?<![0-9])[0-9]{5}(?![0-9])", "A(?:B|CD|EFG)?[0-9]{2}", "[a-f0-9]{64}", "X(?>[0-9]{1,9})",
+])  # fmt: skip
 def test_a_pattern_with_bounded_work_may_run(pattern: str) -> None:
     assert len(parse_profile(RULE.format(pattern)).rules) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("not toml", "TOML"), ("colour = 1", "colour"), ("allow = 'x'", "allow"),
-        ("allow = ['']", "allow"), ("without = ['NAMES']", "NAMES"),
-        ("phone_regions = ['Germany']", "region"), ("rule = 3", "rules"), ("rule = [3]", "table"),
-        ("[[rule]]\npattern = 'a'", "label"), ("[[rule]]\nlabel = 'low'\npattern = 'a'", "label"),
-        ("[[rule]]\nlabel = 'FIGURE'\npattern = 'a'", "label"),
-        ("[[rule]]\nlabel = 'OK'", "pattern"),
-        ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nvalidator = 'x'", "validator"),
-        ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nregex = 'x'", "regex"),
-        ("[[rule]]\nlabel = 'OK'\npattern = 'a'\ncontext = 'x'", "context"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "complaint"), [
+    ("not toml", "TOML"), ("colour = 1", "colour"), ("allow = 'x'", "allow"),
+    ("allow = ['']", "allow"), ("without = ['NAMES']", "NAMES"),
+    ("phone_regions = ['Germany']", "region"), ("rule = 3", "rules"), ("rule = [3]", "table"),
+    ("[[rule]]\npattern = 'a'", "label"), ("[[rule]]\nlabel = 'low'\npattern = 'a'", "label"),
+    ("[[rule]]\nlabel = 'FIGURE'\npattern = 'a'", "label"), ("[[rule]]\nlabel = 'OK'", "pattern"),
+    ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nvalidator = 'x'", "validator"),
+    ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nregex = 'x'", "regex"),
+    ("[[rule]]\nlabel = 'OK'\npattern = 'a'\ncontext = 'x'", "context"),
+])  # fmt: skip
 def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint):
         parse_profile(text)

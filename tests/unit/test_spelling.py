@@ -78,15 +78,12 @@ SIMILAR = {"latern": 0.9, "lantern": 0.8, "lattern": 0.8, "lanter": 0.8, "lent":
 
 
 @proves("search.similar-words")
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        (dict.fromkeys(SIMILAR, 1), ("latern", "lanter")),
-        ({"lattern": 2, "lantern": 1, "lanter": 1}, ("lattern", "lanter")),
-        ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
-        ({"lanter": 7}, ("lanter",)), ({"lent": 7}, None), ({}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("counts", "expected"), [
+    (dict.fromkeys(SIMILAR, 1), ("latern", "lanter")),
+    ({"lattern": 2, "lantern": 1, "lanter": 1}, ("lattern", "lanter")),
+    ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
+    ({"lanter": 7}, ("lanter",)), ({"lent": 7}, None), ({}, None),
+])  # fmt: skip
 def test_two_most_similar_terms_that_occur_are_suggested(
     counts: dict[str, int], expected: tuple[str, ...] | None
 ) -> None:
@@ -124,14 +121,11 @@ def test_notice_shows_words_of_the_found_texts() -> None:
     assert name_similar(query, ["Two passengers."]) is None
 
 
-@pytest.mark.parametrize(
-    ("word", "other", "slips"),
-    [
-        ("lantern", "lantern", 0), ("lantren", "lantern", 1), ("lanern", "lantern", 1),
-        ("lanntern", "lantern", 1), ("lentern", "lantern", 1), ("balanc", "glanc", 2),
-        ("configur", "figur", 3), ("", "abc", 3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "other", "slips"), [
+    ("lantern", "lantern", 0), ("lantren", "lantern", 1), ("lanern", "lantern", 1),
+    ("lanntern", "lantern", 1), ("lentern", "lantern", 1), ("balanc", "glanc", 2),
+    ("configur", "figur", 3), ("", "abc", 3),
+])  # fmt: skip
 def test_slips_are_edits_and_swaps(word: str, other: str, slips: int) -> None:
     assert count_slips(word, other) == count_slips(other, word) == slips
 

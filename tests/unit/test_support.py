@@ -90,20 +90,17 @@ def test_a_sentence_is_supported_or_the_reasons_say_why_not(
 
 
 @proves("support.sentences")
-@each_row(
-    ("answer", "marked"),
-    [
-        ("I do not know.", None), ("The passages do not say who took the key.", None),
-        ("The passages do not mention Napoleon.", None),
-        ("The passages do not mention Wellington.", False),
-        ("The passages do not say why, but he was poisoned by his jealous brother.", False),
-        ("Who took the key?", None), ("## The key", None), ("**Summary**", None),
-        ("Here is what the passages say:", None), ("| hook | key |\n|---|---|\n", None),
-        ("---", None), ("[1]", None), ("", None), ("## The murder of Henry Carew", False),
-        ("Was it sold in 1912?", False), ("| The spare key | hook seven |", True),
-        ("- The spare key hangs on hook seven [1]", True),
-    ],
-)  # fmt: skip
+@each_row(("answer", "marked"), [
+    ("I do not know.", None), ("The passages do not say who took the key.", None),
+    ("The passages do not mention Napoleon.", None),
+    ("The passages do not mention Wellington.", False),
+    ("The passages do not say why, but he was poisoned by his jealous brother.", False),
+    ("Who took the key?", None), ("## The key", None), ("**Summary**", None),
+    ("Here is what the passages say:", None), ("| hook | key |\n|---|---|\n", None), ("---", None),
+    ("[1]", None), ("", None), ("## The murder of Henry Carew", False),
+    ("Was it sold in 1912?", False), ("| The spare key | hook seven |", True),
+    ("- The spare key hangs on hook seven [1]", True),
+])  # fmt: skip
 def test_sentence_without_claim_counts_with_number_or_name_only(answer: str, marked: bool | None):
     found = check_answer(answer)
     if marked is None:
@@ -158,39 +155,32 @@ def test_claims_need_passages_whose_titles_count() -> None:
     ).score
 
 
-@each_row(
-    ("first", "second", "same"),
-    [
-        ("1,000", "1000", True), ("1.000", "1000", True), ("1 000", "1000", True),
-        ("two hundred and fifty", "250", True), ("twenty-one", "21", True),
-        ("a dozen eggs", "12 eggs", True), ("2.5 million", "2,500,000", True),
-        ("€3bn", "3 billion euros", True), ("5%", "5 per cent", True),
-        ("1 km", "1000 metres", True), ("90 minutes", "1.5 hours", True),
-        ("seven days", "a week", True), ("12 March", "March 12th", True),
-        ("12 March 1889", "1889-03-12", True), ("3 p.m.", "15:00", True),
-        ("the 19th century", "the nineteenth century", True), ("about 1,000", "987", True),
-        ("more than 100", "112", True), ("20 °C", "20 degrees Celsius", True),
-        ("1,000", "100", False), ("5 km", "5 miles", False), ("$5", "€5", False),
-        ("20 °C", "20 °F", False), ("-5 degrees", "5 degrees", False),
-        ("12 March", "12 May", False), ("in March 1889", "in May 1889", False),
-        ("more than 100", "400", False), ("3 p.m.", "3:30 pm", False),
-    ],
-)  # fmt: skip
+@each_row(("first", "second", "same"), [
+    ("1,000", "1000", True), ("1.000", "1000", True), ("1 000", "1000", True),
+    ("two hundred and fifty", "250", True), ("twenty-one", "21", True),
+    ("a dozen eggs", "12 eggs", True), ("2.5 million", "2,500,000", True),
+    ("€3bn", "3 billion euros", True), ("5%", "5 per cent", True), ("1 km", "1000 metres", True),
+    ("90 minutes", "1.5 hours", True), ("seven days", "a week", True),
+    ("12 March", "March 12th", True), ("12 March 1889", "1889-03-12", True),
+    ("3 p.m.", "15:00", True), ("the 19th century", "the nineteenth century", True),
+    ("about 1,000", "987", True), ("more than 100", "112", True),
+    ("20 °C", "20 degrees Celsius", True), ("1,000", "100", False), ("5 km", "5 miles", False),
+    ("$5", "€5", False), ("20 °C", "20 °F", False), ("-5 degrees", "5 degrees", False),
+    ("12 March", "12 May", False), ("in March 1889", "in May 1889", False),
+    ("more than 100", "400", False), ("3 p.m.", "3:30 pm", False),
+])  # fmt: skip
 def test_numbers_are_compared_by_value_and_unit(first: str, second: str, same: bool) -> None:
     given = find_numbers(second)
     claimed = [number for number in find_numbers(first) if not number.implied] or given
     assert all(any(numbers_agree(one, other) for other in given) for one in claimed) is same
 
 
-@each_row(
-    ("text", "names"),
-    [
-        ("He met Dr. O'Brien's wife in New York.", ["obrien", "new", "york"]),
-        ("The Grey Seal belongs to Mr. Vayle.", ["grey", "seal", "vayle"]),
-        ("Marie Curie left.", ["marie", "curie"]), ("Otto was here.", ["otto"]),
-        ("However, it rained.", []), ("Hold the button.", []), ("It was in March.", []),
-    ],
-)  # fmt: skip
+@each_row(("text", "names"), [
+    ("He met Dr. O'Brien's wife in New York.", ["obrien", "new", "york"]),
+    ("The Grey Seal belongs to Mr. Vayle.", ["grey", "seal", "vayle"]),
+    ("Marie Curie left.", ["marie", "curie"]), ("Otto was here.", ["otto"]),
+    ("However, it rained.", []), ("Hold the button.", []), ("It was in March.", []),
+])  # fmt: skip
 def test_names_are_capitalised_words_inside_sentences(text: str, names: list[str]) -> None:
     assert [name.folded for name in find_name_words(text, "english", frozenset())] == names
 

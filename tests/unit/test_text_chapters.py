@@ -40,19 +40,16 @@ def test_paragraphs_are_kept_line_by_line():
     ]
 
 
-@pytest.mark.parametrize(
-    "heading",
-    [
-        "Chapter 1", "CHAPTER IV.", "CHAPTER XLII. The Whiteness of the Whale",
-        "Chapter 3 COME AWAY, COME AWAY!", "Chapter 12: On the stairs", "Chapter Twenty-One",
-        "CHAPTER THE LAST", "Part Two", "PART II. _The Country of the Saints._", "Book I",
-        "BOOK THE FIRST", "Letter 1", "Stave One", "Kapitel 7", "Глава 3",
-        "CHAPTER I\nThe Boy Who Lived Elsewhere",
-        "CHAPTER 56. Of the Less Erroneous Pictures of Whales, and the True\nPictures of Scenes.",
-        "Prologue", "EPILOGUE", "TRANSLATOR’S PREFACE", "PREFACE TO THE SECOND EDITION",
-        "Epilogue: Years Later", "Appendix B",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("heading", [
+    "Chapter 1", "CHAPTER IV.", "CHAPTER XLII. The Whiteness of the Whale",
+    "Chapter 3 COME AWAY, COME AWAY!", "Chapter 12: On the stairs", "Chapter Twenty-One",
+    "CHAPTER THE LAST", "Part Two", "PART II. _The Country of the Saints._", "Book I",
+    "BOOK THE FIRST", "Letter 1", "Stave One", "Kapitel 7", "Глава 3",
+    "CHAPTER I\nThe Boy Who Lived Elsewhere",
+    "CHAPTER 56. Of the Less Erroneous Pictures of Whales, and the True\nPictures of Scenes.",
+    "Prologue", "EPILOGUE", "TRANSLATOR’S PREFACE", "PREFACE TO THE SECOND EDITION",
+    "Epilogue: Years Later", "Appendix B",
+])  # fmt: skip
 def test_a_heading_that_stands_alone_is_one(heading: str):
     blocks = blocks_of(PROSE, heading, PROSE)
     label = " ".join(heading.split())
@@ -60,18 +57,15 @@ def test_a_heading_that_stands_alone_is_one(heading: str):
     assert [block.chapter for block in blocks] == [None, label, label]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Part II, The Country of the Saints, deals much with the river.", "Chapter and verse.",
-        "Chapter 3 of the book describes a flood.", "Part of the garden was under water.",
-        "Book one, please.", "Part one of it was over.", "Letters came.",
-        "Introduction of the railways", "Conclusion of the speech was met with silence.", "I.",
-        "I. A Fast-Fish belongs to the party fast to it.", "IV", "chapter mix",
-        "CHAPTER I\nIt was a dark night, and he said so.\nNobody listened to him, and it rained.",
-        "Prefaces are dull.", f"Chapter 1. {PROSE}", "12", "TOM!",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "Part II, The Country of the Saints, deals much with the river.", "Chapter and verse.",
+    "Chapter 3 of the book describes a flood.", "Part of the garden was under water.",
+    "Book one, please.", "Part one of it was over.", "Letters came.",
+    "Introduction of the railways", "Conclusion of the speech was met with silence.", "I.",
+    "I. A Fast-Fish belongs to the party fast to it.", "IV", "chapter mix",
+    "CHAPTER I\nIt was a dark night, and he said so.\nNobody listened to him, and it rained.",
+    "Prefaces are dull.", f"Chapter 1. {PROSE}", "12", "TOM!",
+])  # fmt: skip
 def test_text_that_resembles_a_heading_is_not_one(line: str):
     assert headings_of(PROSE, line, PROSE) == []
 
@@ -99,45 +93,39 @@ ENTRIES = ["CHAPTER I. The River", "CHAPTER II. The Hill", "CHAPTER III. The Sea
 LONG = f"CHAPTER I. Rain--Rain again--The River is told to leave--It does\n{'--More Rain' * 12}"
 
 
-@each_row(
-    ("paragraphs", "headings"),
-    [
-        ([f"{PROSE}\nCHAPTER I\n{PROSE}"], []),
-        (["Contents:", *ENTRIES[:2], ENTRIES[0], PROSE, ENTRIES[1], PROSE], ENTRIES[:2]),
-        (["CONTENTS", "PART I", "CHAPTER I", "CHAPTER II", "PART II", "CHAPTER I", "PART I",
-          "CHAPTER I", PROSE], ["PART I", "CHAPTER I"]),
-        (["CONTENTS", "\n".join(ENTRIES), ENTRIES[0], PROSE], ENTRIES[:1]),
-        (["\n".join(ENTRIES), PROSE], []),
-        (["CONTENTS", LONG, "CHAPTER II. The Sun", "CHAPTER I", PROSE], ["CHAPTER I"]),
-        # A list announces headings that have no number.
-        (["CONTENTS", "ETYMOLOGY.", "EXTRACTS (Supplied by a Librarian) . . . 7",
-          "CHAPTER 1. Rain", PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE,
-          "Extracts", PROSE], ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]),
-    ],
-)  # fmt: skip
+@each_row(("paragraphs", "headings"), [
+    ([f"{PROSE}\nCHAPTER I\n{PROSE}"], []),
+    (["Contents:", *ENTRIES[:2], ENTRIES[0], PROSE, ENTRIES[1], PROSE], ENTRIES[:2]),
+    (["CONTENTS", "PART I", "CHAPTER I", "CHAPTER II", "PART II", "CHAPTER I", "PART I",
+      "CHAPTER I", PROSE], ["PART I", "CHAPTER I"]),
+    (["CONTENTS", "\n".join(ENTRIES), ENTRIES[0], PROSE], ENTRIES[:1]),
+    (["\n".join(ENTRIES), PROSE], []),
+    (["CONTENTS", LONG, "CHAPTER II. The Sun", "CHAPTER I", PROSE], ["CHAPTER I"]),
+    # A list announces headings that have no number.
+    (["CONTENTS", "ETYMOLOGY.", "EXTRACTS (Supplied by a Librarian) . . . 7",
+      "CHAPTER 1. Rain", PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE,
+      "Extracts", PROSE], ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]),
+])  # fmt: skip
 def test_lists_of_contents_are_no_headings(paragraphs: list[str], headings: list[str]):
     assert headings_of(*paragraphs) == headings
 
 
-@each_row(
-    ("paragraphs", "chapters"),
-    [
-        (["PART I. THE RIVER", "CHAPTER I", PROSE, "CHAPTER II", PROSE, "PART II", "CHAPTER I",
-          PROSE, "EPILOGUE", PROSE],
-         ["PART I. THE RIVER", "PART I, CHAPTER I", "PART I, CHAPTER II", "PART II",
-          "PART II, CHAPTER I", "EPILOGUE"]),
-        (["BOOK ONE", "PART I", "CHAPTER I", PROSE, "PART II", "CHAPTER I", PROSE, "BOOK TWO",
-          "CHAPTER I", PROSE],
-         ["BOOK ONE", "BOOK ONE, PART I", "BOOK ONE, PART I, CHAPTER I", "BOOK ONE, PART II",
-          "BOOK ONE, PART II, CHAPTER I", "BOOK TWO", "BOOK TWO, CHAPTER I"]),
-        (["PREFACE", PROSE, "\nI.\nTHE RIVER", PROSE, "II. THE HILL.", PROSE],
-         ["PREFACE", "I. THE RIVER", "II. THE HILL."]),
-        ([*ENTRIES, ENTRIES[0], PROSE, ENTRIES[1], PROSE, ENTRIES[2], PROSE], ENTRIES),
-        (["CONTENTS", "CHAPTER I. Rain--Floods\nand Cats", "EPILOGUE", "ILLUSTRATIONS",
-          "The Cat", "Jim\n\n\n", "PREFACE", PROSE, "CHAPTER I", PROSE, "Jim", PROSE],
-         [None, "PREFACE", "CHAPTER I"]),
-    ],
-)  # fmt: skip
+@each_row(("paragraphs", "chapters"), [
+    (["PART I. THE RIVER", "CHAPTER I", PROSE, "CHAPTER II", PROSE, "PART II", "CHAPTER I",
+      PROSE, "EPILOGUE", PROSE],
+     ["PART I. THE RIVER", "PART I, CHAPTER I", "PART I, CHAPTER II", "PART II",
+      "PART II, CHAPTER I", "EPILOGUE"]),
+    (["BOOK ONE", "PART I", "CHAPTER I", PROSE, "PART II", "CHAPTER I", PROSE, "BOOK TWO",
+      "CHAPTER I", PROSE],
+     ["BOOK ONE", "BOOK ONE, PART I", "BOOK ONE, PART I, CHAPTER I", "BOOK ONE, PART II",
+      "BOOK ONE, PART II, CHAPTER I", "BOOK TWO", "BOOK TWO, CHAPTER I"]),
+    (["PREFACE", PROSE, "\nI.\nTHE RIVER", PROSE, "II. THE HILL.", PROSE],
+     ["PREFACE", "I. THE RIVER", "II. THE HILL."]),
+    ([*ENTRIES, ENTRIES[0], PROSE, ENTRIES[1], PROSE, ENTRIES[2], PROSE], ENTRIES),
+    (["CONTENTS", "CHAPTER I. Rain--Floods\nand Cats", "EPILOGUE", "ILLUSTRATIONS",
+      "The Cat", "Jim\n\n\n", "PREFACE", PROSE, "CHAPTER I", PROSE, "Jim", PROSE],
+     [None, "PREFACE", "CHAPTER I"]),
+])  # fmt: skip
 def test_chapters_carry_their_parts_and_begin_after_lists(
     paragraphs: list[str], chapters: list[str | None]
 ):

@@ -147,18 +147,13 @@ def test_no_character_can_be_changed(place: int, character: str) -> None:
     assert mutated == text or parsed is None or not parsed.proves(SECRET.digest())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "ts_", SECRET.reveal()[:-1], SECRET.reveal() + "A", SECRET.reveal() + "=",
-        SECRET.reveal() + "\n", " " + SECRET.reveal(), SECRET.reveal() + "\x00",
-        SECRET.reveal().upper(), SECRET.reveal().replace("ts_", "TS_"), "Bearer " + SECRET.reveal(),
-        SECRET.reveal().replace("0", "\uff10"), SECRET.reveal().replace("0", "\u0660"),
-        "ts_\ud800" + SECRET.reveal()[4:], SECRET.reveal() * 100_000, SECRET.reveal().encode(),
-        None, 7,
-    ],
-    ids=lambda text: repr(text)[:60],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "ts_", SECRET.reveal()[:-1], SECRET.reveal() + "A", SECRET.reveal() + "=",
+    SECRET.reveal() + "\n", " " + SECRET.reveal(), SECRET.reveal() + "\x00",
+    SECRET.reveal().upper(), SECRET.reveal().replace("ts_", "TS_"), "Bearer " + SECRET.reveal(),
+    SECRET.reveal().replace("0", "\uff10"), SECRET.reveal().replace("0", "\u0660"),
+    "ts_\ud800" + SECRET.reveal()[4:], SECRET.reveal() * 100_000, SECRET.reveal().encode(), None, 7,
+], ids=lambda text: repr(text)[:60])  # fmt: skip
 def test_what_is_not_spelled_like_a_token_is_none(text: object) -> None:
     assert TokenSecret.parse(text) is None
 

@@ -22,36 +22,33 @@ Ask *early*. A manager signs.
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "text", "passage"),
-    [
-        (
-            "leave.md", "handbook", MARKDOWN,
-            "Days off\n\nEvery employee has ten days.\nAsk early. A manager signs.",
-        ),
-        ("leave.md", "handbook", MARKDOWN, "A manager signs.\n\nRole | Days\ncook | 12"),
-        (
-            "radio.rst",
-            "manual",
-            "Radio\n=====\n\n.. note::\n\n   Press :ref:`reset <reset>` twice.\n",
-            "Radio\n\n   Press reset twice.",
-        ),
-        (
-            "one.xhtml", "novel", "<body><h2>I</h2><p>He\u2060—<i>left</i>. She stayed.</p></body>",
-            "I\n\nHe—left.",
-        ),
-        (
-            "act.xhtml",
-            "play",
-            "<body><tr><td>Ann</td><td>Hush!"
-            ' <i epub:type="z3998:stage-direction">Sits.</i></td></tr>'
-            "<tr><td>Ben</td><td>Why?</td></tr></body>",
-            "Ann: Hush! (Sits.)\nBen: Why?",
-        ),
-        ("book.txt", "novel", "A _long_\r\nline.\r\n\r\nThe end.", "A long line.\n\nThe end."),
-        ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "form", "text", "passage"), [
+    (
+        "leave.md", "handbook", MARKDOWN,
+        "Days off\n\nEvery employee has ten days.\nAsk early. A manager signs.",
+    ),
+    ("leave.md", "handbook", MARKDOWN, "A manager signs.\n\nRole | Days\ncook | 12"),
+    (
+        "radio.rst",
+        "manual",
+        "Radio\n=====\n\n.. note::\n\n   Press :ref:`reset <reset>` twice.\n",
+        "Radio\n\n   Press reset twice.",
+    ),
+    (
+        "one.xhtml", "novel", "<body><h2>I</h2><p>He\u2060—<i>left</i>. She stayed.</p></body>",
+        "I\n\nHe—left.",
+    ),
+    (
+        "act.xhtml",
+        "play",
+        "<body><tr><td>Ann</td><td>Hush!"
+        ' <i epub:type="z3998:stage-direction">Sits.</i></td></tr>'
+        "<tr><td>Ben</td><td>Why?</td></tr></body>",
+        "Ann: Hush! (Sits.)\nBen: Why?",
+    ),
+    ("book.txt", "novel", "A _long_\r\nline.\r\n\r\nThe end.", "A long line.\n\nThe end."),
+    ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
+])  # fmt: skip
 def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: str, passage: str):
     digest = hash_text(passage)
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}
