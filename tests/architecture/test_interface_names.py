@@ -32,13 +32,10 @@ def test_http_and_mcp_types_have_different_names() -> None:
         assert not own_classes(schemas) & own_classes(module)
 
 
-@pytest.mark.parametrize(
-    ("described", "method", "command", "schema"),
-    [
-        (QUERY_ARGUMENTS, World.search, "search", SearchArguments),
-        (DOCUMENT_ARGUMENTS, World.ingest, "ingest", Declaration),
-    ],
-)
+@pytest.mark.parametrize(("described", "method", "command", "schema"), [
+    (QUERY_ARGUMENTS, World.search, "search", SearchArguments),
+    (DOCUMENT_ARGUMENTS, World.ingest, "ingest", Declaration),
+])  # fmt: skip
 def test_arguments_have_one_description_in_all_interfaces(
     described: Mapping[str, Argument],
     method: Callable[..., Any],

@@ -38,13 +38,10 @@ def open_dialog(visit: Visit) -> Locator:
 
 
 @proves("proof.page")
-@pytest.mark.parametrize(
-    ("locale", "valid", "refused"),
-    [
-        ("en", "Valid. Signed: search of ", "Not valid (text_differs): The text of passage 1"),
-        ("de", "Gültig. Signiert: Suche vom ", "Nicht gültig (text_differs): Ein Text wurde"),
-    ],
-)
+@pytest.mark.parametrize(("locale", "valid", "refused"), [
+    ("en", "Valid. Signed: search of ", "Not valid (text_differs): The text of passage 1"),
+    ("de", "Gültig. Signiert: Suche vom ", "Nicht gültig (text_differs): Ein Text wurde"),
+])  # fmt: skip
 def test_receipt_is_checked_as_by_the_command(
     visits: Callable[..., Visit],
     signed: tuple[Served, Path, Path],

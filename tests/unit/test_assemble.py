@@ -156,15 +156,12 @@ def test_locations_join(labels: tuple[str | None, ...], expected: str | None) ->
     assert join_locations(labels) == expected
 
 
-@each_row(
-    "labels, location, expected",
-    [
-        (("Deck", None, "Costs"), "slide 2", "Deck › Costs, slide 2"),
-        (("Deck", "Deck", "Slide 3"), "slide 3", "Deck › Slide 3"),
-        (("Sums", "Bud\nget", "Bud get"), "A5:F9", "Sums › Bud get, A5:F9"),
-        (("Note", "", None), None, "Note"),
-    ],
-)
+@each_row("labels, location, expected", [
+    (("Deck", None, "Costs"), "slide 2", "Deck › Costs, slide 2"),
+    (("Deck", "Deck", "Slide 3"), "slide 3", "Deck › Slide 3"),
+    (("Sums", "Bud\nget", "Bud get"), "A5:F9", "Sums › Bud get, A5:F9"),
+    (("Note", "", None), None, "Note"),
+])  # fmt: skip
 def test_place_is_named_on_a_single_line(
     labels: tuple[str | None, ...], location: str | None, expected: str
 ) -> None:

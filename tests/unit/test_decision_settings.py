@@ -60,20 +60,17 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
 
 
 @proves("settings.thresholds-ordered")
-@each_row(
-    ("settings", "lower", "upper"),
-    [
-        ({"threshold_low": 0.551}, "threshold_low", "threshold_high"),
-        ({"threshold_high": 0.24}, "threshold_low", "threshold_high"),
-        (
-            {"short_query_threshold_low": 0.59},
-            "short_query_threshold_low",
-            "short_query_threshold_high",
-        ),
-        ({"raw_dot_low": 0.3, "raw_dot_high": 0.2}, "raw_dot_low", "raw_dot_high"),
-        ({"raw_cosine_low": 0.3, "raw_cosine_high": -0.3}, "raw_cosine_low", "raw_cosine_high"),
-    ],
-)
+@each_row(("settings", "lower", "upper"), [
+    ({"threshold_low": 0.551}, "threshold_low", "threshold_high"),
+    ({"threshold_high": 0.24}, "threshold_low", "threshold_high"),
+    (
+        {"short_query_threshold_low": 0.59},
+        "short_query_threshold_low",
+        "short_query_threshold_high",
+    ),
+    ({"raw_dot_low": 0.3, "raw_dot_high": 0.2}, "raw_dot_low", "raw_dot_high"),
+    ({"raw_cosine_low": 0.3, "raw_cosine_high": -0.3}, "raw_cosine_low", "raw_cosine_high"),
+])  # fmt: skip
 def test_a_low_threshold_above_its_high_one_is_refused(
     settings: dict[str, Any], lower: str, upper: str
 ) -> None:
@@ -81,18 +78,14 @@ def test_a_low_threshold_above_its_high_one_is_refused(
 
 
 @proves("settings.raw-bounds")
-@each_row(
-    ("settings", "missing"),
-    [
-        (RAW_DOT, "raw_dot_low, raw_dot_high"),
-        ({**RAW_DOT, "raw_dot_low": 0.1}, "raw_dot_high"),
-        ({**RAW_DOT, "raw_dot_high": 0.1}, "raw_dot_low"),
-        ({**RAW_DOT, "raw_cosine_low": 0.1, "raw_cosine_high": 0.2}, "raw_dot_low, raw_dot_high"),
-        (RAW_COSINE, "raw_cosine_low, raw_cosine_high"),
-        ({**RAW_COSINE, "raw_cosine_low": 0.1}, "raw_cosine_high"),
-        ({**RAW_COSINE, "raw_dot_low": 0, "raw_dot_high": 1}, "raw_cosine_low, raw_cosine_high"),
-    ],
-)
+@each_row(("settings", "missing"), [
+    (RAW_DOT, "raw_dot_low, raw_dot_high"), ({**RAW_DOT, "raw_dot_low": 0.1}, "raw_dot_high"),
+    ({**RAW_DOT, "raw_dot_high": 0.1}, "raw_dot_low"),
+    ({**RAW_DOT, "raw_cosine_low": 0.1, "raw_cosine_high": 0.2}, "raw_dot_low, raw_dot_high"),
+    (RAW_COSINE, "raw_cosine_low, raw_cosine_high"),
+    ({**RAW_COSINE, "raw_cosine_low": 0.1}, "raw_cosine_high"),
+    ({**RAW_COSINE, "raw_dot_low": 0, "raw_dot_high": 1}, "raw_cosine_low, raw_cosine_high"),
+])  # fmt: skip
 def test_raw_mode_without_the_thresholds_of_its_distance_is_refused(
     settings: dict[str, Any], missing: str
 ) -> None:
@@ -123,15 +116,12 @@ def test_another_score_mode_is_refused(mode: Any) -> None:
     assert "Choose one of: normalized, raw." in refused(score_mode=mode)
 
 
-@each_row(
-    "settings",
-    [
-        {"threshold_low": 0.6, "threshold_high": 0.8},
-        {"short_query_threshold_low": 0.1, "short_query_threshold_high": 0.2},
-        {**RAW_DOT, "raw_dot_low": 0.2, "raw_dot_high": 0.6},
-        {**RAW_COSINE, "raw_cosine_low": 0.29, "raw_cosine_high": 0.59},
-    ],
-)
+@each_row("settings", [
+    {"threshold_low": 0.6, "threshold_high": 0.8},
+    {"short_query_threshold_low": 0.1, "short_query_threshold_high": 0.2},
+    {**RAW_DOT, "raw_dot_low": 0.2, "raw_dot_high": 0.6},
+    {**RAW_COSINE, "raw_cosine_low": 0.29, "raw_cosine_high": 0.59},
+])  # fmt: skip
 def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
     settings: dict[str, Any],
 ) -> None:
@@ -140,15 +130,11 @@ def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
     assert (short.low, short.high) == (usual.low, usual.high) == (made.low, made.high)
 
 
-@each_row(
-    "settings",
-    [
-        {"threshold_low": 0.3},
-        {"threshold_high": 0.6},
-        {"short_query_threshold_low": 0.25, "short_query_threshold_high": 0.55},
-        {**RAW_DOT, "raw_dot_low": -0.2, "raw_dot_high": 0.16},
-    ],
-)
+@each_row("settings", [
+    {"threshold_low": 0.3}, {"threshold_high": 0.6},
+    {"short_query_threshold_low": 0.25, "short_query_threshold_high": 0.55},
+    {**RAW_DOT, "raw_dot_low": -0.2, "raw_dot_high": 0.16},
+])  # fmt: skip
 def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dict[str, Any]):
     assert DecisionSettings(**settings)
 
@@ -165,16 +151,13 @@ def test_similarity_gate_is_skipped_without_a_middle_range() -> None:
     assert DecisionSettings(threshold_low=0.4, threshold_high=0.4)
 
 
-@each_row(
-    ("settings", "advice"),
-    [
-        ({"min_chunks_for_hybrid": 7}, "Lower min_chunks_for_hybrid or raise max_chunks."),
-        (
-            {"min_total_context_chars": 8001},
-            "Lower min_total_context_chars or raise max_context_chars.",
-        ),
-    ],
-)
+@each_row(("settings", "advice"), [
+    ({"min_chunks_for_hybrid": 7}, "Lower min_chunks_for_hybrid or raise max_chunks."),
+    (
+        {"min_total_context_chars": 8001},
+        "Lower min_total_context_chars or raise max_context_chars.",
+    ),
+])  # fmt: skip
 def test_a_gate_beyond_its_limit_is_refused(settings: dict[str, Any], advice: str) -> None:
     assert advice in refused(**settings)
 

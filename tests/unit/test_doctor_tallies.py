@@ -27,17 +27,14 @@ def the_world(lib: LibraryFixture) -> World:
     return lib.library.world("world")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1",
-        "UPDATE tallies SET embedded = embedded + 1 WHERE generation = 1 AND revision = 2",
-        "UPDATE tallies SET chunks = chunks + 1 WHERE generation = 2 AND revision = 1",
-        "UPDATE tallies SET quarantined = 1 WHERE generation = 2 AND revision = 1",
-        "DELETE FROM tallies WHERE generation = 2 AND revision = 2",
-        "INSERT INTO tallies VALUES (1, 0, 3, 3, 0, NULL)",
-    ],
-)
+@pytest.mark.parametrize("statement", [
+    "UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1",
+    "UPDATE tallies SET embedded = embedded + 1 WHERE generation = 1 AND revision = 2",
+    "UPDATE tallies SET chunks = chunks + 1 WHERE generation = 2 AND revision = 1",
+    "UPDATE tallies SET quarantined = 1 WHERE generation = 2 AND revision = 1",
+    "DELETE FROM tallies WHERE generation = 2 AND revision = 2",
+    "INSERT INTO tallies VALUES (1, 0, 3, 3, 0, NULL)",
+])  # fmt: skip
 def test_wrong_tally_is_found_alone_and_recounted(lib: LibraryFixture, statement: str) -> None:
     right = lib.sql(TALLIES)
     lib.sql(statement)
@@ -84,14 +81,11 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -
     assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
 
 
-@pytest.mark.parametrize(
-    "lost",
-    [
-        "DELETE FROM states WHERE revision = 1 AND generation = 1 AND position = 1",
-        "DELETE FROM states WHERE revision = 1",
-        "UPDATE states SET reach = reach - 1, last_sid = 0 WHERE revision = 1 AND position = 1",
-    ],
-)
+@pytest.mark.parametrize("lost", [
+    "DELETE FROM states WHERE revision = 1 AND generation = 1 AND position = 1",
+    "DELETE FROM states WHERE revision = 1",
+    "UPDATE states SET reach = reach - 1, last_sid = 0 WHERE revision = 1 AND position = 1",
+])  # fmt: skip
 def test_lost_chunks_are_cut_again_from_the_stored_text(lib: LibraryFixture, lost: str) -> None:
     every = "SELECT chunk_id, start, finish, last_sid, reach, checksum FROM states ORDER BY 1"
     whole = lib.sql(every)

@@ -75,24 +75,20 @@ def test_the_loader_of_the_package_reads_a_file_by_its_content() -> None:
     assert load("letter.bin", docx(p("Dear reader."))).blocks[0].text == "Dear reader."
 
 
-@pytest.mark.parametrize(
-    ("inner", "text"),
-    [
-        ("<w:t>a</w:t><w:tab/><w:t>b</w:t>", "a\tb"),
-        ("<w:t>a</w:t><w:ptab/><w:t>b</w:t>", "a\tb"),
-        ("<w:t>a</w:t><w:br/><w:t>b</w:t><w:cr/><w:t>c</w:t>", "a\nb\nc"),
-        ("<w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t>", "e\u2011mail"),
-        ("<w:t>hy</w:t><w:softHyphen/><w:t>phen</w:t>", "hy\u00adphen"),
-        ('<w:t>2 </w:t><w:sym w:font="Symbol" w:char="F0B4"/><w:t> 3</w:t>', "2 × 3"),
-        ('<w:sym w:font="Symbol" w:char="F061"/>', "α"),
-        ('<w:sym w:font="Wingdings" w:char="F0FC"/>', "✓"),
-        ('<w:sym w:font="Arial" w:char="00B5"/>', "µ"),
-        ('<w:sym w:font="Odd Font" w:char="F041"/>', "\uf041"),
-        ('<w:t>a</w:t><w:sym w:font="Symbol" w:char="zz"/><w:t>b</w:t>', "ab"),
-        ('<w:t>a</w:t><w:sym w:font="Odd Font" w:char="D800"/><w:t>b</w:t>', "ab"),
-        ("<w:t>a</w:t><w:lastRenderedPageBreak/><w:t>b</w:t>", "ab"),
-    ],
-)
+@pytest.mark.parametrize(("inner", "text"), [
+    ("<w:t>a</w:t><w:tab/><w:t>b</w:t>", "a\tb"), ("<w:t>a</w:t><w:ptab/><w:t>b</w:t>", "a\tb"),
+    ("<w:t>a</w:t><w:br/><w:t>b</w:t><w:cr/><w:t>c</w:t>", "a\nb\nc"),
+    ("<w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t>", "e\u2011mail"),
+    ("<w:t>hy</w:t><w:softHyphen/><w:t>phen</w:t>", "hy\u00adphen"),
+    ('<w:t>2 </w:t><w:sym w:font="Symbol" w:char="F0B4"/><w:t> 3</w:t>', "2 × 3"),
+    ('<w:sym w:font="Symbol" w:char="F061"/>', "α"),
+    ('<w:sym w:font="Wingdings" w:char="F0FC"/>', "✓"),
+    ('<w:sym w:font="Arial" w:char="00B5"/>', "µ"),
+    ('<w:sym w:font="Odd Font" w:char="F041"/>', "\uf041"),
+    ('<w:t>a</w:t><w:sym w:font="Symbol" w:char="zz"/><w:t>b</w:t>', "ab"),
+    ('<w:t>a</w:t><w:sym w:font="Odd Font" w:char="D800"/><w:t>b</w:t>', "ab"),
+    ("<w:t>a</w:t><w:lastRenderedPageBreak/><w:t>b</w:t>", "ab"),
+])  # fmt: skip
 def test_docx_special_characters_are_kept(inner: str, text: str) -> None:
     assert texts(p(r(inner))) == [text]
 
@@ -123,30 +119,22 @@ def test_docx_wrapped_runs_are_read_once(wrapped: str) -> None:
     assert texts(p(r("a ") + wrapped.format(r("b")) + r(" c"))) == ["a b c"]
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        "<w:sdt><w:sdtPr/><w:sdtContent>{}</w:sdtContent></w:sdt>",
-        "<w:customXml w:element='x'>{}</w:customXml>",
-        "<w:ins w:id='1'>{}</w:ins>",
-        "<mc:AlternateContent><mc:Choice Requires='x'>{}</mc:Choice></mc:AlternateContent>",
-    ],
-)
+@pytest.mark.parametrize("wrapped", [
+    "<w:sdt><w:sdtPr/><w:sdtContent>{}</w:sdtContent></w:sdt>",
+    "<w:customXml w:element='x'>{}</w:customXml>", "<w:ins w:id='1'>{}</w:ins>",
+    "<mc:AlternateContent><mc:Choice Requires='x'>{}</mc:Choice></mc:AlternateContent>",
+])  # fmt: skip
 def test_docx_wrapped_paragraphs_are_read_once(wrapped: str) -> None:
     assert texts(p("a") + wrapped.format(p("b") + p("c")) + p("d")) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize(
-    "gone",
-    [
-        "<w:del w:id='1'><w:r><w:delText>no</w:delText></w:r></w:del>",
-        "<w:del w:id='1'><w:r><w:t>no</w:t></w:r></w:del>",
-        "<w:moveFrom w:id='1'><w:r><w:t>no</w:t></w:r></w:moveFrom>",
-        "<w:r><w:delText>no</w:delText></w:r>",
-        "<w:r><w:delInstrText>no</w:delInstrText></w:r>",
-        "<w:r><w:commentReference w:id='0'/></w:r>",
-    ],
-)
+@pytest.mark.parametrize("gone", [
+    "<w:del w:id='1'><w:r><w:delText>no</w:delText></w:r></w:del>",
+    "<w:del w:id='1'><w:r><w:t>no</w:t></w:r></w:del>",
+    "<w:moveFrom w:id='1'><w:r><w:t>no</w:t></w:r></w:moveFrom>",
+    "<w:r><w:delText>no</w:delText></w:r>", "<w:r><w:delInstrText>no</w:delInstrText></w:r>",
+    "<w:r><w:commentReference w:id='0'/></w:r>",
+])  # fmt: skip
 def test_docx_deleted_and_moved_text_is_left_out(gone: str) -> None:
     assert texts(p(r("a") + gone + r("b"))) == ["ab"]
 
@@ -216,23 +204,19 @@ def test_of_a_legacy_form_field_the_choice_is_read() -> None:
 CONTENTS = "".join(p(entry, style="Heading1") for entry in ("Contents", "One 1", "Two 2"))
 
 
-@pytest.mark.parametrize(
-    "contents",
-    [
-        "<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val='Table of Contents'/>"
-        f"</w:docPartObj></w:sdtPr><w:sdtContent>{CONTENTS}</w:sdtContent></w:sdt>",
-        p(
-            r('<w:fldChar w:fldCharType="begin"/>')
-            + r("<w:instrText> TOC \\o </w:instrText>")
-            + r('<w:fldChar w:fldCharType="separate"/>')
-            + r("Contents"),
-            style="Heading1",
-        )
-        + p("One 1", style="Heading1")
-        + p(r("Two 2") + r('<w:fldChar w:fldCharType="end"/>'), style="Heading1"),
-    ],
-    ids=["control", "field"],
-)
+@pytest.mark.parametrize("contents", [
+    "<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val='Table of Contents'/>"
+    f"</w:docPartObj></w:sdtPr><w:sdtContent>{CONTENTS}</w:sdtContent></w:sdt>",
+    p(
+        r('<w:fldChar w:fldCharType="begin"/>')
+        + r("<w:instrText> TOC \\o </w:instrText>")
+        + r('<w:fldChar w:fldCharType="separate"/>')
+        + r("Contents"),
+        style="Heading1",
+    )
+    + p("One 1", style="Heading1")
+    + p(r("Two 2") + r('<w:fldChar w:fldCharType="end"/>'), style="Heading1"),
+], ids=["control", "field"])  # fmt: skip
 def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
     body = contents + p("One", style="Heading1") + p("Text.")
     assert places(body, styles=HEADINGS) == [
@@ -258,24 +242,21 @@ def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, st
     assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
 
 
-@pytest.mark.parametrize(
-    ("paragraph", "styles"),
-    [
-        (p("T", style="Heading1", properties='<w:outlineLvl w:val="9"/>'), HEADINGS),
-        (
-            p("T", style="TOCHeading"),
-            HEADINGS
-            + style(
-                "TOCHeading",
-                "TOC Heading",
-                based_on="Heading1",
-                inner='<w:pPr><w:outlineLvl w:val="9"/></w:pPr>',
-            ),
+@pytest.mark.parametrize(("paragraph", "styles"), [
+    (p("T", style="Heading1", properties='<w:outlineLvl w:val="9"/>'), HEADINGS),
+    (
+        p("T", style="TOCHeading"),
+        HEADINGS
+        + style(
+            "TOCHeading",
+            "TOC Heading",
+            based_on="Heading1",
+            inner='<w:pPr><w:outlineLvl w:val="9"/></w:pPr>',
         ),
-        (p("T", style="Heading10"), ""),
-        (p("T", style="Subtitle"), style("Subtitle")),
-    ],
-)
+    ),
+    (p("T", style="Heading10"), ""),
+    (p("T", style="Subtitle"), style("Subtitle")),
+])  # fmt: skip
 def test_text_that_resembles_a_heading_is_not_one(paragraph: str, styles: str) -> None:
     assert kinds(paragraph, styles=styles) == [(BlockKind.PARAGRAPH, "T")]
 
@@ -334,14 +315,10 @@ def test_docx_heading_is_joined_to_a_single_line() -> None:
     assert places(body) == [("Part One", "Part One", None)]
 
 
-@pytest.mark.parametrize(
-    ("style_id", "styles"),
-    [
-        ("Caption", ""),
-        ("Beschriftung", style("Beschriftung", "caption")),
-        ("ImageCaption", style("ImageCaption", based_on="Caption") + style("Caption", "caption")),
-    ],
-)
+@pytest.mark.parametrize(("style_id", "styles"), [
+    ("Caption", ""), ("Beschriftung", style("Beschriftung", "caption")),
+    ("ImageCaption", style("ImageCaption", based_on="Caption") + style("Caption", "caption")),
+])  # fmt: skip
 def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
     assert kinds(p("Fig. 1", style=style_id), styles=styles) == [(BlockKind.CAPTION, "Fig. 1")]
 

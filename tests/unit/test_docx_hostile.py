@@ -58,18 +58,14 @@ def load(data: bytes, *, images: bool = True) -> Loaded:
     return load_docx("a.docx", data, images=images)
 
 
-@pytest.mark.parametrize(
-    ("data", "refusal"),
-    [
-        (b"", "source_broken"),
-        (b"PK\x03\x04 no archive", "source_broken"),
-        (packed({"a": "b"}), "source_broken"),
-        (packed({"_rels/.rels": rels([("r", "officeDocument", "gone.xml")])}), "source_broken"),
-        (docx("<w:p>"), "source_broken"),
-        (docx("", members={"_rels/.rels": "<broken"}), "source_broken"),
-        (docx("", members={"word/document.xml": "<workbook/>"}), "source_unsupported"),
-    ],
-)
+@pytest.mark.parametrize(("data", "refusal"), [
+    (b"", "source_broken"), (b"PK\x03\x04 no archive", "source_broken"),
+    (packed({"a": "b"}), "source_broken"),
+    (packed({"_rels/.rels": rels([("r", "officeDocument", "gone.xml")])}), "source_broken"),
+    (docx("<w:p>"), "source_broken"),
+    (docx("", members={"_rels/.rels": "<broken"}), "source_broken"),
+    (docx("", members={"word/document.xml": "<workbook/>"}), "source_unsupported"),
+])  # fmt: skip
 def test_docx_refuses_other_content_by_kind(data: bytes, refusal: str) -> None:
     with pytest.raises(SourceRefused) as refused:
         load(data)
@@ -102,16 +98,12 @@ def test_parts_that_are_named_and_missing_cost_no_text() -> None:
 
 
 @pytest.mark.parametrize("depth", [20, 60, 100_000])
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>"),
-        ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>"),
-        ("<w:p><w:r><w:pict><w:txbxContent>", "</w:txbxContent></w:pict></w:r></w:p>"),
-        ("<mc:AlternateContent><mc:Choice>", "</mc:Choice></mc:AlternateContent>"),
-    ],
-    ids=["tables", "controls", "boxes", "alternatives"],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>"),
+    ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>"),
+    ("<w:p><w:r><w:pict><w:txbxContent>", "</w:txbxContent></w:pict></w:r></w:p>"),
+    ("<mc:AlternateContent><mc:Choice>", "</mc:Choice></mc:AlternateContent>"),
+], ids=["tables", "controls", "boxes", "alternatives"])  # fmt: skip
 def test_nesting_is_followed_or_refused(before: str, after: str, depth: int) -> None:
     data = docx(before * depth + p("core") + after * depth)
 

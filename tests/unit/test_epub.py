@@ -102,18 +102,12 @@ def test_epub_unreadable_page_is_reported():
     assert loaded(book).warnings == ("1 page is unreadable and left out.",)
 
 
-@pytest.mark.parametrize(
-    "book",
-    [
-        Book({}),
-        Book({"a.xhtml": ONE}, spine=[]),
-        Book({"a.xhtml": ONE}, without=["OEBPS/a.xhtml"]),
-        Book({"a.xhtml": ONE}, without=["META-INF/container.xml", "OEBPS/content.opf"]),
-        Book({"a.xhtml": ONE}, members={"OEBPS/content.opf": "no package"}),
-        Book({"a.bin": b""}, item={"a.bin": 'media-type="application/octet-stream"'}),
-    ],
-    ids=["empty", "no spine", "no page", "no package", "not a package", "no text"],
-)
+@pytest.mark.parametrize("book", [
+    Book({}), Book({"a.xhtml": ONE}, spine=[]), Book({"a.xhtml": ONE}, without=["OEBPS/a.xhtml"]),
+    Book({"a.xhtml": ONE}, without=["META-INF/container.xml", "OEBPS/content.opf"]),
+    Book({"a.xhtml": ONE}, members={"OEBPS/content.opf": "no package"}),
+    Book({"a.bin": b""}, item={"a.bin": 'media-type="application/octet-stream"'}),
+], ids=["empty", "no spine", "no page", "no package", "not a package", "no text"])  # fmt: skip
 def test_a_book_without_a_readable_page_is_broken(book: Book):
     with raises_code("source_broken"):
         loaded(book)
@@ -133,15 +127,11 @@ def test_a_strange_file_is_replaced_by_its_fallback():
     assert texts(book) == ["One", "First."]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        page("<p>One<p>First. &nbsp;", head="<title/>"),
-        "<html><body><p>One<br>First.",
-        page("<p>One</p><p>First.</p>").replace('encoding="utf-8"', ""),
-        page("<p>One</p>" + "<div>" * 400 + "First." + "</div>" * 400),
-    ],
-)
+@pytest.mark.parametrize("content", [
+    page("<p>One<p>First. &nbsp;", head="<title/>"), "<html><body><p>One<br>First.",
+    page("<p>One</p><p>First.</p>").replace('encoding="utf-8"', ""),
+    page("<p>One</p>" + "<div>" * 400 + "First." + "</div>" * 400),
+])  # fmt: skip
 def test_pages_that_are_not_well_formed_are_read_all_the_same(content: str):
     assert " ".join(texts(Book({"a.xhtml": content}))).split() == ["One", "First."]
 
@@ -183,17 +173,13 @@ def test_the_contents_name_chapters_and_sections(version: int):
 
 @proves("reading.every-surface")
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize(
-    ("body", "label", "name"),
-    [
-        ("<h1>Chapter 1</h1><p>a</p>", "Chapter 1: The Butler Did It", "Chapter 1"),
-        ("<h1>1</h1><p>a</p><p>The butler did it.</p>", "The Butler Did It", "1"),
-        ("<p>It rained all day, and the butler sat in the house. a</p>", "The Butler", None),
-        ("<p>Rain. a</p>", "Chapter 1", "Rain"),
-        ("<p>A butler did it</p>", "I", "A butler did it"),
-        ("<h1><img alt='Chapter 1' src='x.png'/></h1><p>a</p>", "Chapter 1", "Chapter 1"),
-    ],
-)
+@pytest.mark.parametrize(("body", "label", "name"), [
+    ("<h1>Chapter 1</h1><p>a</p>", "Chapter 1: The Butler Did It", "Chapter 1"),
+    ("<h1>1</h1><p>a</p><p>The butler did it.</p>", "The Butler Did It", "1"),
+    ("<p>It rained all day, and the butler sat in the house. a</p>", "The Butler", None),
+    ("<p>Rain. a</p>", "Chapter 1", "Rain"), ("<p>A butler did it</p>", "I", "A butler did it"),
+    ("<h1><img alt='Chapter 1' src='x.png'/></h1><p>a</p>", "Chapter 1", "Chapter 1"),
+])  # fmt: skip
 def test_a_name_stands_in_the_text_that_was_read(
     version: int, body: str, label: str, name: str | None
 ):
@@ -214,21 +200,17 @@ def test_epub_label_does_not_depend_on_later_entries(version: int, kept: int):
 
 
 @proves("reading.every-surface")
-@pytest.mark.parametrize(
-    ("body", "labelled"),
-    [
-        ("<p>a</p><p id='x'>b</p><p>c</p>", ["b", "c"]),
-        ("<p>a</p><a id='x'></a><p>b</p><p>c</p>", ["b", "c"]),
-        ("<p>a</p><p><a name='x'/>b</p><p>c</p>", ["b", "c"]),
-        ("<p>a</p><p>be<a id='x'/>fore</p><p>c</p>", ["c"]),
-        ("<p>a</p><p>b<a id='x'/></p><p>c</p>", ["c"]),
-        ("<p>a</p><h2>b<a id='x'/></h2><p>c</p>", ["b", "c"]),
-        ("<p>a</p><div hidden='' id='x'>-</div><p>c</p>", ["c"]),
-        ("<p>a</p><section id='x'><p>b</p></section><p>c</p>", ["b", "c"]),
-        ("<p>a</p><ul><li id='x'>b</li></ul><p>c</p>", ["- b", "c"]),
-        ("<p>a</p><p>c</p>", []),
-    ],
-)
+@pytest.mark.parametrize(("body", "labelled"), [
+    ("<p>a</p><p id='x'>b</p><p>c</p>", ["b", "c"]),
+    ("<p>a</p><a id='x'></a><p>b</p><p>c</p>", ["b", "c"]),
+    ("<p>a</p><p><a name='x'/>b</p><p>c</p>", ["b", "c"]),
+    ("<p>a</p><p>be<a id='x'/>fore</p><p>c</p>", ["c"]),
+    ("<p>a</p><p>b<a id='x'/></p><p>c</p>", ["c"]),
+    ("<p>a</p><h2>b<a id='x'/></h2><p>c</p>", ["b", "c"]),
+    ("<p>a</p><div hidden='' id='x'>-</div><p>c</p>", ["c"]),
+    ("<p>a</p><section id='x'><p>b</p></section><p>c</p>", ["b", "c"]),
+    ("<p>a</p><ul><li id='x'>b</li></ul><p>c</p>", ["- b", "c"]), ("<p>a</p><p>c</p>", []),
+])  # fmt: skip
 def test_a_label_is_shown_from_its_place_on_and_never_before(body: str, labelled: list[str]):
     found = places(Book({"a.xhtml": page(body)}, [(1, "Later", "a.xhtml#x")]))
     names = {labelled[0].removeprefix("- ")} if labelled else set()
@@ -476,14 +458,11 @@ def test_a_book_whose_pages_are_encrypted_is_refused():
         )
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "member"),
-    [
-        ("http://www.idpf.org/2008/embedding", "OEBPS/a.xhtml"),
-        ("http://ns.adobe.com/pdf/enc#RC", "OEBPS/font.otf"),
-        ("http://www.w3.org/2001/04/xmlenc#aes256-cbc", "OEBPS/font.otf"),
-    ],
-)
+@pytest.mark.parametrize(("algorithm", "member"), [
+    ("http://www.idpf.org/2008/embedding", "OEBPS/a.xhtml"),
+    ("http://ns.adobe.com/pdf/enc#RC", "OEBPS/font.otf"),
+    ("http://www.w3.org/2001/04/xmlenc#aes256-cbc", "OEBPS/font.otf"),
+])  # fmt: skip
 def test_hidden_fonts_hide_no_word(algorithm: str, member: str):
     book = Book({"a.xhtml": ONE}, members=encryption(algorithm, member))
     assert texts(book) == ["One", "First."]

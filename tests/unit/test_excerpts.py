@@ -21,18 +21,15 @@ def run_of(*words: str, length: int = 100) -> Run:
     ]
 
 
-@each_row(
-    ("runs", "sentences", "score"),
-    [
-        # All words within 400 characters; no further sentence fits.
-        ([run_of("", "inn", "", "key", "hook", "", "")], (1, 4), 1.0),
-        # Distant words, and those of another run, do not join.
-        ([run_of("key", "", "", "", "", "hook inn", "")], (0, 3), 0.5),
-        ([run_of("key"), run_of("hook inn", "")], (0, 0), 0.5),
-        # A sentence longer than an excerpt stays whole.
-        ([run_of("", "key", "", length=MAX_CHARACTERS + 1)], (1, 1), 0.5),
-    ],
-)
+@each_row(("runs", "sentences", "score"), [
+    # All words within 400 characters; no further sentence fits.
+    ([run_of("", "inn", "", "key", "hook", "", "")], (1, 4), 1.0),
+    # Distant words, and those of another run, do not join.
+    ([run_of("key", "", "", "", "", "hook inn", "")], (0, 3), 0.5),
+    ([run_of("key"), run_of("hook inn", "")], (0, 0), 0.5),
+    # A sentence longer than an excerpt stays whole.
+    ([run_of("", "key", "", length=MAX_CHARACTERS + 1)], (1, 1), 0.5),
+])  # fmt: skip
 def test_best_window_has_most_words_and_grows_by_neighbours(
     runs: list[Run], sentences: tuple[int, int], score: float
 ) -> None:

@@ -25,23 +25,20 @@ def turn(question: str, answer: str = "", standalone: str = "") -> Turn:
 LETTER = turn("Who wrote the letter to Elizabeth?", "It was Mr. Darcy who wrote the letter [1].")
 
 
-@each_row(
-    "question, wanted",
-    [
-        ("And why did he leave?", "And why did he leave? (Elizabeth, Mr. Darcy, wrote, letter)"),
-        ("Why?", "Why? (Elizabeth, Mr. Darcy, wrote, letter)"),
-        # Words that the question has already are not repeated.
-        (
-            "When was it written to Elizabeth?",
-            "When was it written to Elizabeth? (Mr. Darcy, wrote, letter)",
-        ),
-        # These stand alone: no pronoun, or one that refers to a name before it.
-        ("Who is Gandalf?", "Who is Gandalf?"),
-        ("Where did Bilbo find his sword?", "Where did Bilbo find his sword?"),
-        ("Which house stands nearest to the old harbour?", None),
-        ("What about Jane?", "What about Jane? (Elizabeth, Mr. Darcy, wrote, letter)"),
-    ],
-)
+@each_row("question, wanted", [
+    ("And why did he leave?", "And why did he leave? (Elizabeth, Mr. Darcy, wrote, letter)"),
+    ("Why?", "Why? (Elizabeth, Mr. Darcy, wrote, letter)"),
+    # Words that the question has already are not repeated.
+    (
+        "When was it written to Elizabeth?",
+        "When was it written to Elizabeth? (Mr. Darcy, wrote, letter)",
+    ),
+    # These stand alone: no pronoun, or one that refers to a name before it.
+    ("Who is Gandalf?", "Who is Gandalf?"),
+    ("Where did Bilbo find his sword?", "Where did Bilbo find his sword?"),
+    ("Which house stands nearest to the old harbour?", None),
+    ("What about Jane?", "What about Jane? (Elizabeth, Mr. Darcy, wrote, letter)"),
+])  # fmt: skip
 def test_the_rule_carries_names_and_words_over(question: str, wanted: str | None) -> None:
     assert rewrite_by_rule(question, [LETTER]) == (wanted or question)
     assert rewrite_by_rule(question, []) == question
@@ -77,22 +74,19 @@ def test_carried_words_do_not_grow_with_the_conversation() -> None:
     assert len(turns[-1].standalone.split()) <= 8 + 12
 
 
-@each_row(
-    "rewritten, accepted",
-    [
-        ("Why did Mr. Darcy leave?", True),
-        ("Why did Darcy leave and write letters to Elizabeth?", True),
-        ("Will Darcy leave?", True),
-        # An answer, not a question.
-        ("Darcy wrote the letter.", False),
-        # A name, a number and a content word that no turn has.
-        ("Why did Darcy marry Elizabeth?", False),
-        ("Why did Wickham leave?", False),
-        ("Why did he leave in 1812?", False),
-        # An English word that is a function word elsewhere.
-        ("Why did Darcy die?", False),
-    ],
-)
+@each_row("rewritten, accepted", [
+    ("Why did Mr. Darcy leave?", True),
+    ("Why did Darcy leave and write letters to Elizabeth?", True),
+    ("Will Darcy leave?", True),
+    # An answer, not a question.
+    ("Darcy wrote the letter.", False),
+    # A name, a number and a content word that no turn has.
+    ("Why did Darcy marry Elizabeth?", False),
+    ("Why did Wickham leave?", False),
+    ("Why did he leave in 1812?", False),
+    # An English word that is a function word elsewhere.
+    ("Why did Darcy die?", False),
+])  # fmt: skip
 def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: bool) -> None:
     assert is_accepted(rewritten, "And why did he leave?", [LETTER]) is accepted
 
@@ -134,15 +128,11 @@ def test_history_has_whole_turns_and_the_newest_first_of_all() -> None:
     assert kept(30) == ["question 4"]
 
 
-@each_row(
-    "answer, wanted",
-    [
-        ("He left [1].", "He left."),
-        ("He left [1, 3] and came back [2].", "He left and came back."),
-        ("He left [Source 1]; she stayed.", "He left; she stayed."),
-        ("An array a[i] stays.", "An array a[i] stays."),
-    ],
-)
+@each_row("answer, wanted", [
+    ("He left [1].", "He left."), ("He left [1, 3] and came back [2].", "He left and came back."),
+    ("He left [Source 1]; she stayed.", "He left; she stayed."),
+    ("An array a[i] stays.", "An array a[i] stays."),
+])  # fmt: skip
 def test_history_has_no_numbers_of_sources(answer: str, wanted: str) -> None:
     assert strip_citations(answer) == wanted
 
@@ -165,16 +155,13 @@ def test_any_text_is_a_question(text: str) -> None:
     is_accepted(text, text, [LETTER])
 
 
-@each_row(
-    "question, rewritten, accepted",
-    [
-        ("And why?", "Why did Mr. Darcy write the letter?", True),
-        ("And why?", "Mr. Darcy wrote the letter to Elizabeth.", False),
-        ("And why?", "Who wrote the letter to Elizabeth?", False),
-        ("And then?", "What did Mr. Darcy write then?", True),
-        ("And then?", "It was Mr. Darcy who wrote the letter", False),
-        ("Und wann?", "Wann schrieb Mr. Darcy?", False),
-    ],
-)
+@each_row("question, rewritten, accepted", [
+    ("And why?", "Why did Mr. Darcy write the letter?", True),
+    ("And why?", "Mr. Darcy wrote the letter to Elizabeth.", False),
+    ("And why?", "Who wrote the letter to Elizabeth?", False),
+    ("And then?", "What did Mr. Darcy write then?", True),
+    ("And then?", "It was Mr. Darcy who wrote the letter", False),
+    ("Und wann?", "Wann schrieb Mr. Darcy?", False),
+])  # fmt: skip
 def test_rewrite_of_bare_question_asks_the_same(question: str, rewritten: str, accepted: bool):
     assert is_accepted(rewritten, question, [LETTER]) is accepted

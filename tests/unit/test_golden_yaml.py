@@ -101,13 +101,10 @@ def test_parse_yaml_refuses_a_fault_with_its_line(value: str, word: str) -> None
     assert word in fault(value)
 
 
-@each_row(
-    "word",
-    [
-        *("yes", "No", "ON", "off", "true", "null", "~", "007", "1_000", "0x1f", "1.5", "+1"),
-        *(".NaN", "1:30", "2024-01-31", "=", "<<"),
-    ],
-)
+@each_row("word", [
+    *("yes", "No", "ON", "off", "true", "null", "~", "007", "1_000", "0x1f", "1.5", "+1"),
+    *(".NaN", "1:30", "2024-01-31", "=", "<<"),
+])  # fmt: skip
 def test_unquoted_word_with_another_meaning_is_refused(word: str) -> None:
     assert "put it in quotes" in fault(f"version: {word}")
     assert "put it in quotes" in fault(f"tags: [x, {word}]")

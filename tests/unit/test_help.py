@@ -60,14 +60,10 @@ def test_help_describes_functions_filters_and_passage_options() -> None:
     assert "Raises:" in (World.search.__doc__ or "")
 
 
-@pytest.mark.parametrize(
-    ("method", "request_type"),
-    [
-        (World.search, SearchRequest),
-        (World.retrieve, RetrievalRequest),
-        (Reader.retrieve, ReadingRequest),
-    ],
-)
+@pytest.mark.parametrize(("method", "request_type"), [
+    (World.search, SearchRequest), (World.retrieve, RetrievalRequest),
+    (Reader.retrieve, ReadingRequest),
+])  # fmt: skip
 def test_help_shows_the_defaults_of_requests(method: Any, request_type: Any) -> None:
     shown = {name: each.default for name, each in inspect.signature(method).parameters.items()}
 

@@ -130,13 +130,9 @@ def test_tables_become_rows_and_their_caption_stands_before_them():
     ]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<table role=presentation><tr><td>one<td>two</table>",
-        "<table><tr><td>one<tr><td>two</table>",
-    ],
-)
+@pytest.mark.parametrize("page", [
+    "<table role=presentation><tr><td>one<td>two</table>", "<table><tr><td>one<tr><td>two</table>",
+])  # fmt: skip
 def test_a_table_that_only_puts_a_page_in_order_is_no_table(page: str):
     assert kinds(page) == [(BlockKind.PARAGRAPH, "one"), (BlockKind.PARAGRAPH, "two")]
 
@@ -214,15 +210,12 @@ def test_a_main_part_that_holds_next_to_nothing_is_not_believed(part: str):
     assert len(texts(page)) == 2
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        "<header><a href=x>Name</a><nav>menu</nav></header>",
-        "<footer><a href=x>Imprint</a> <a href=y>Privacy</a></footer>",
-        "<footer>© 2024 somebody</footer>",
-        "<aside><h3>See also</h3><a href=x>one thing</a> <a href=y>another thing</a></aside>",
-    ],
-)
+@pytest.mark.parametrize("part", [
+    "<header><a href=x>Name</a><nav>menu</nav></header>",
+    "<footer><a href=x>Imprint</a> <a href=y>Privacy</a></footer>",
+    "<footer>© 2024 somebody</footer>",
+    "<aside><h3>See also</h3><a href=x>one thing</a> <a href=y>another thing</a></aside>",
+])  # fmt: skip
 def test_html_boilerplate_of_the_page_is_left_out(part: str):
     words = re.sub("<nav>.*</nav>|<[^>]*>", " ", part).split()
     assert texts(f"<p>text</p>{part}") == ["text"]
@@ -245,17 +238,13 @@ def test_html_places_do_not_depend_on_later_text(later: str):
     assert places(page + later)[:5] == places(page)
 
 
-@pytest.mark.parametrize(
-    ("page", "title"),
-    [
-        ("<title>Declared</title><h1>Only\n<br>heading</h1>text", "Only heading"),
-        ("<title> Declared\n title </title><h1>One</h1><h1>Two</h1>", "Declared title"),
-        ("<title>Declared</title>text<h1>Late</h1>", "Declared"),
-        ("<meta property=og:title content=Shared>text", "Shared"),
-        ("<svg><title>drawn</title></svg>text", None),
-        ("text", None),
-    ],
-)
+@pytest.mark.parametrize(("page", "title"), [
+    ("<title>Declared</title><h1>Only\n<br>heading</h1>text", "Only heading"),
+    ("<title> Declared\n title </title><h1>One</h1><h1>Two</h1>", "Declared title"),
+    ("<title>Declared</title>text<h1>Late</h1>", "Declared"),
+    ("<meta property=og:title content=Shared>text", "Shared"),
+    ("<svg><title>drawn</title></svg>text", None), ("text", None),
+])  # fmt: skip
 def test_html_title_is_the_only_first_heading(page: str, title: str | None):
     assert loaded(page).title == title
 

@@ -69,15 +69,11 @@ def test_within_a_note_a_link_at_the_beginning_is_its_mark():
     assert text(page) == "[1] Volumes 2"
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<div id=sdfootnote12><p>note</p></div>",
-        "<div id=sdendnote1><p>note</p></div>",
-        "<div class='footnotes footnotes-end-of-block'><hr><p>note</p></div>",
-        "<section class=footnotes><p>note</p></section>",
-    ],
-)
+@pytest.mark.parametrize("page", [
+    "<div id=sdfootnote12><p>note</p></div>", "<div id=sdendnote1><p>note</p></div>",
+    "<div class='footnotes footnotes-end-of-block'><hr><p>note</p></div>",
+    "<section class=footnotes><p>note</p></section>",
+])  # fmt: skip
 def test_html_notes_of_common_programs_are_found(page: str):
     found = kinds(f"<p>before</p>{page}<p>after</p>")
 

@@ -59,17 +59,13 @@ def test_html_picture_offsets_are_exact_in_lists():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "element",
-    [
-        f"<img src='{PNG_ADDRESS}'>",
-        f"<picture><source srcset=x.webp><img src='{PNG_ADDRESS}'></picture>",
-        f"<input type=image src='{PNG_ADDRESS}'>",
-        f"<svg><image xlink:href='{PNG_ADDRESS}'/></svg>",
-        f"<svg><image href='{PNG_ADDRESS}'/></svg>",
-        f"<object type=image/png data='{PNG_ADDRESS}'>words</object>",
-    ],
-)
+@pytest.mark.parametrize("element", [
+    f"<img src='{PNG_ADDRESS}'>",
+    f"<picture><source srcset=x.webp><img src='{PNG_ADDRESS}'></picture>",
+    f"<input type=image src='{PNG_ADDRESS}'>", f"<svg><image xlink:href='{PNG_ADDRESS}'/></svg>",
+    f"<svg><image href='{PNG_ADDRESS}'/></svg>",
+    f"<object type=image/png data='{PNG_ADDRESS}'>words</object>",
+])  # fmt: skip
 def test_bytes_come_from_the_page_itself_when_they_are_wanted(element: str):
     page = f"<p>before {element} after</p>"
 

@@ -147,15 +147,12 @@ def test_only_plain_http_urls_are_accepted(url: str) -> None:
     assert SECRET not in str(refusal.value)
 
 
-@each_row(
-    ("url", "spelled"),
-    [
-        ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
-        ("HTTP://LocalHost/", "http://localhost:80"),
-        ("https://example.org/ollama/", "https://example.org:443/ollama"),
-        ("http://[::1]:11434", "http://[::1]:11434"),
-    ],
-)
+@each_row(("url", "spelled"), [
+    ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
+    ("HTTP://LocalHost/", "http://localhost:80"),
+    ("https://example.org/ollama/", "https://example.org:443/ollama"),
+    ("http://[::1]:11434", "http://[::1]:11434"),
+])  # fmt: skip
 def test_base_url_is_normalised(url: str, spelled: str) -> None:
     assert read_target(url).url == spelled
 
@@ -304,15 +301,10 @@ def test_json_reply_needs_no_content_type(server: Echo, client: JsonClient) -> N
     assert ask(client) == Said("x")
 
 
-@pytest.mark.parametrize(
-    "reaction",
-    [
-        Answer(content={"said": SECRET}, cut=9),
-        Raw([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12"]),
-        Raw(),
-    ],
-    ids=["shorter than declared", "in the middle of a piece", "before the first byte"],
-)
+@pytest.mark.parametrize("reaction", [
+    Answer(content={"said": SECRET}, cut=9),
+    Raw([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12"]), Raw(),
+], ids=["shorter than declared", "in the middle of a piece", "before the first byte"])  # fmt: skip
 def test_truncated_reply_is_retryable(server: Echo, client: JsonClient, reaction: Reaction) -> None:
     server.fault = lambda asked: reaction
     assert refused(client, ProviderUnavailable).retryable
@@ -322,15 +314,10 @@ def declared(size: int) -> Raw:
     return Raw([f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode()])
 
 
-@pytest.mark.parametrize(
-    "reaction",
-    [
-        lambda: Answer(pieces=(b" " * (1 << 20) for _ in range(40))),
-        lambda: Answer(body=b" " * (33 << 20)),
-        lambda: declared(1 << 50),
-    ],
-    ids=["without a length", "with its length", "by its word alone"],
-)
+@pytest.mark.parametrize("reaction", [
+    lambda: Answer(pieces=(b" " * (1 << 20) for _ in range(40))),
+    lambda: Answer(body=b" " * (33 << 20)), lambda: declared(1 << 50),
+], ids=["without a length", "with its length", "by its word alone"])  # fmt: skip
 def test_reply_over_32_mebibytes_is_refused(
     server: Echo, client: JsonClient, reaction: Callable[[], Reaction]
 ) -> None:

@@ -99,14 +99,11 @@ def test_key_is_read_from_environment_or_file_and_hidden(tmp_path: Path) -> None
     assert KEY not in f"{usual!r} {named!r}"
 
 
-@pytest.mark.parametrize(
-    ("url", "meant"),
-    [
-        ("http://localhost", "http://localhost:6333"),
-        ("https://qdrant.test/", "https://qdrant.test:6333"),
-        ("https://qdrant.test:443/behind/it", "https://qdrant.test:443/behind/it"),
-        ("http://[::1]:7000", "http://[::1]:7000"),
-    ],
-)
+@pytest.mark.parametrize(("url", "meant"), [
+    ("http://localhost", "http://localhost:6333"),
+    ("https://qdrant.test/", "https://qdrant.test:6333"),
+    ("https://qdrant.test:443/behind/it", "https://qdrant.test:443/behind/it"),
+    ("http://[::1]:7000", "http://[::1]:7000"),
+])  # fmt: skip
 def test_address_without_a_port_uses_the_port_of_qdrant(url: str, meant: str) -> None:
     assert server_target(url).url == meant

@@ -71,16 +71,12 @@ def test_markdown_lone_first_heading_is_the_title():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        ("# A\n\n## B\n\nx\n\n# C", [("A", None), ("B", None), ("B", None), ("C", None)]),
-        ("x\n\n# A\n\n## B", [(None, None), ("A", None), ("A", "B")]),
-        ("## A\n\n#### B\n\n## C", [("A", None), ("A", "B"), ("C", None)]),
-        ("## A\n\n# B\n\n## C", [("A", None), ("B", None), ("B", "C")]),
-        ("just text", [(None, None)]),
-    ],
-)
+@pytest.mark.parametrize(("text", "places"), [
+    ("# A\n\n## B\n\nx\n\n# C", [("A", None), ("B", None), ("B", None), ("C", None)]),
+    ("x\n\n# A\n\n## B", [(None, None), ("A", None), ("A", "B")]),
+    ("## A\n\n#### B\n\n## C", [("A", None), ("A", "B"), ("C", None)]),
+    ("## A\n\n# B\n\n## C", [("A", None), ("B", None), ("B", "C")]), ("just text", [(None, None)]),
+])  # fmt: skip
 def test_markdown_highest_level_makes_chapters(
     text: str, places: list[tuple[str | None, str | None]]
 ):
@@ -151,20 +147,17 @@ def test_markdown_references_need_earlier_definitions():
     ) == ["A lamp, a light and a sea; [1][2], x[i][j], [b]."]
 
 
-@pytest.mark.parametrize(
-    ("text", "contents"),
-    [
-        ("# Book\n\n## Contents\n\n- One\n- Two\n  - Three\n\n## One\n\nText.", 4),
-        ("# Book\n\n**Contents**\n\n1. [One](#one)\n2. [Two](#two)\n\n## One\n\nText.", 3),
-        ("Inhalt\n------\n\n- Eins\n- Zwei\n\nEins\n----\n\nText.", 3),
-        ("# Book\n\n- Chapter 1: Rain\n- Chapter 2: Floods\n- Epilogue\n\nText of it.", 3),
-        ("# Book\n\n- [Rain](#rain)\n- [Sun](#sun)\n- [Sea](#sea), with cats\n- [Book](#book)", 1),
-        ("# Book\n\n| Chapter 1 | Rain |\n|---|---|\n| Chapter 2 | Floods |\n| Part 2 | Sun |", 1),
-        ("# Book\n\nChapter 1 Rain\nChapter 2 Floods\nChapter 3 Sun\n\nText.", 1),
-        ("# Book\n\n## Contents of the box\n\n- A lamp\n- A key", 0),
-        ("# Book\n\n- [Rain](https://example.org/#rain)\n- milk", 0),
-    ],
-)
+@pytest.mark.parametrize(("text", "contents"), [
+    ("# Book\n\n## Contents\n\n- One\n- Two\n  - Three\n\n## One\n\nText.", 4),
+    ("# Book\n\n**Contents**\n\n1. [One](#one)\n2. [Two](#two)\n\n## One\n\nText.", 3),
+    ("Inhalt\n------\n\n- Eins\n- Zwei\n\nEins\n----\n\nText.", 3),
+    ("# Book\n\n- Chapter 1: Rain\n- Chapter 2: Floods\n- Epilogue\n\nText of it.", 3),
+    ("# Book\n\n- [Rain](#rain)\n- [Sun](#sun)\n- [Sea](#sea), with cats\n- [Book](#book)", 1),
+    ("# Book\n\n| Chapter 1 | Rain |\n|---|---|\n| Chapter 2 | Floods |\n| Part 2 | Sun |", 1),
+    ("# Book\n\nChapter 1 Rain\nChapter 2 Floods\nChapter 3 Sun\n\nText.", 1),
+    ("# Book\n\n## Contents of the box\n\n- A lamp\n- A key", 0),
+    ("# Book\n\n- [Rain](https://example.org/#rain)\n- milk", 0),
+])  # fmt: skip
 def test_lists_of_contents_are_recognised(text: str, contents: int):
     blocks = load_markdown(text).blocks
     assert sum(block.is_contents for block in blocks) == contents

@@ -17,28 +17,25 @@ MEALS = "Meal | Limit\nBreakfast | 15 EUR\nLunch | 40 EUR"
 MARKDOWN = "| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |\n| Lunch | 40 EUR |"
 
 
-@each_row(
-    "text, expected",
-    [
-        (MEALS, MARKDOWN),
-        (f"Before it.\n\n{MEALS}\n\nAfter it.", f"Before it.\n\n{MARKDOWN}\n\nAfter it."),
-        # The parts of one table, and another table.
-        (f"{MEALS}\n\nMeal | Limit\nDinner | 60 EUR", f"{MARKDOWN}\n| Dinner | 60 EUR |"),
-        (
-            f"{MEALS}\n\nRoom | Limit\nSingle | 120 EUR",
-            f"{MARKDOWN}\n\n| Room | Limit |\n|---|---|\n| Single | 120 EUR |",
-        ),
-        (f"{MEALS}\n\nOr:\n\n{MEALS}", f"{MARKDOWN}\n\nOr:\n\n{MARKDOWN}"),
-        (f"{MEALS}\n\n{MEALS}", f"{MARKDOWN}\n\n{MARKDOWN}"),
-        # Cells that are empty or missing, and rows of one cell.
-        ("a | b | c\n1 |\n| 2 | 3", "| a | b | c |\n|---|---|---|\n| 1 |  |  |\n|  | 2 | 3 |"),
-        ("a | b\n | 1\n2 |", "| a | b |\n|---|---|\n|  | 1 |\n| 2 |  |"),
-        ("a | b\n|\n1 | 2", "| a | b |\n|---|---|\n|  |  |\n| 1 | 2 |"),
-        ("a | b\nEurope\n1 | 2", "| a | b |\n|---|---|\n| Europe |  |\n| 1 | 2 |"),
-        ("Limits\na | b\n1 | 2", "Limits\n\n| a | b |\n|---|---|\n| 1 | 2 |"),
-        ("a|b | c\n1 | 2", "| a\\|b | c |\n|---|---|\n| 1 | 2 |"),
-    ],
-)
+@each_row("text, expected", [
+    (MEALS, MARKDOWN),
+    (f"Before it.\n\n{MEALS}\n\nAfter it.", f"Before it.\n\n{MARKDOWN}\n\nAfter it."),
+    # The parts of one table, and another table.
+    (f"{MEALS}\n\nMeal | Limit\nDinner | 60 EUR", f"{MARKDOWN}\n| Dinner | 60 EUR |"),
+    (
+        f"{MEALS}\n\nRoom | Limit\nSingle | 120 EUR",
+        f"{MARKDOWN}\n\n| Room | Limit |\n|---|---|\n| Single | 120 EUR |",
+    ),
+    (f"{MEALS}\n\nOr:\n\n{MEALS}", f"{MARKDOWN}\n\nOr:\n\n{MARKDOWN}"),
+    (f"{MEALS}\n\n{MEALS}", f"{MARKDOWN}\n\n{MARKDOWN}"),
+    # Cells that are empty or missing, and rows of one cell.
+    ("a | b | c\n1 |\n| 2 | 3", "| a | b | c |\n|---|---|---|\n| 1 |  |  |\n|  | 2 | 3 |"),
+    ("a | b\n | 1\n2 |", "| a | b |\n|---|---|\n|  | 1 |\n| 2 |  |"),
+    ("a | b\n|\n1 | 2", "| a | b |\n|---|---|\n|  |  |\n| 1 | 2 |"),
+    ("a | b\nEurope\n1 | 2", "| a | b |\n|---|---|\n| Europe |  |\n| 1 | 2 |"),
+    ("Limits\na | b\n1 | 2", "Limits\n\n| a | b |\n|---|---|\n| 1 | 2 |"),
+    ("a|b | c\n1 | 2", "| a\\|b | c |\n|---|---|\n| 1 | 2 |"),
+])  # fmt: skip
 def test_rows_become_a_markdown_table(text: str, expected: str):
     assert format_tables(text) == expected
 

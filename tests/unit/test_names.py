@@ -4,47 +4,41 @@ from tests.support.rows import each_row
 from truespan.words.names import find_names, has_names, has_names_across
 
 
-@each_row(
-    ("query", "names"),
-    [
-        ("How many cigars can Hook smoke at once?", {"hook"}),
-        ("Where had Mr. Darling hidden it?", {"mr", "darl"}),
-        ("Who came? Nobody knew that Wendy did.", {"wendi"}),
-        ("Where did Tom's aunt go, and what did I do?", {"tom"}),
-        ("Aspirin inhibits the production of PGE2.", {"pge2"}),
-        ("are topic7 and topic8 of the 1990s", {"1990"}),
-        ("who won 1,066 votes, 3.5 %, on the 14th?", {"1066", "3", "5", "14"}),
-        # The first word, a sentence, a quote, a stop word, a title and shouting have no name.
-        ("Hook smokes cigars", set[str]()),
-        ('What does "Lost boys" mean? Nobody says: Boys.', set[str]()),
-        ("what is The point", set[str]()),
-        ("The Adventures Of Tom Sawyer", set[str]()),
-        ("WHO IS HOOK", set[str]()),
-        ("who is hook", set[str]()),
-        ("", set[str]()),
-    ],
-)
+@each_row(("query", "names"), [
+    ("How many cigars can Hook smoke at once?", {"hook"}),
+    ("Where had Mr. Darling hidden it?", {"mr", "darl"}),
+    ("Who came? Nobody knew that Wendy did.", {"wendi"}),
+    ("Where did Tom's aunt go, and what did I do?", {"tom"}),
+    ("Aspirin inhibits the production of PGE2.", {"pge2"}),
+    ("are topic7 and topic8 of the 1990s", {"1990"}),
+    ("who won 1,066 votes, 3.5 %, on the 14th?", {"1066", "3", "5", "14"}),
+    # The first word, a sentence, a quote, a stop word, a title and shouting have no name.
+    ("Hook smokes cigars", set[str]()),
+    ('What does "Lost boys" mean? Nobody says: Boys.', set[str]()),
+    ("what is The point", set[str]()),
+    ("The Adventures Of Tom Sawyer", set[str]()),
+    ("WHO IS HOOK", set[str]()),
+    ("who is hook", set[str]()),
+    ("", set[str]()),
+])  # fmt: skip
 def test_names_are_capitalised_words_inside_sentences(query: str, names: set[str]) -> None:
     assert find_names(query, "english") == names
 
 
-@each_row(
-    ("query", "stemmer", "names"),
-    [
-        # German nouns behind an article or an adjective are no names.
-        ("Wer hat den ersten Brief von Luther 1521 gelesen?", "german", {"luth", "1521"}),
-        ("In welcher Stadt und in welchem Jahr starb Ada Lovelace?", "german", {"ada", "lovelac"}),
-        ("Wie viele Tore fielen im Spiel gegen Polen?", "german", {"pol"}),
-        ("¿Dónde nació Lutero en España?", "spanish", {"luter", "espan"}),
-        ("Когда Лютер приехал в Польшу?", "russian", {"лютер", "польш"}),
-        ("Polonya'nın başkenti Varşova mı?", "turkish", {"varso"}),
-        # Scripts without capitals, and digits of other scripts.
-        ("١٩٧٣ متى كانت أزمة", "arabic", {"1973"}),
-        ("超级碗50是在2016年举行的吗", "chinese", {"50", "2016"}),
-        # A language without a stemmer.
-        ("Ai đã gặp Luther ở Maastricht?", "", {"luther", "maastricht"}),
-    ],
-)
+@each_row(("query", "stemmer", "names"), [
+    # German nouns behind an article or an adjective are no names.
+    ("Wer hat den ersten Brief von Luther 1521 gelesen?", "german", {"luth", "1521"}),
+    ("In welcher Stadt und in welchem Jahr starb Ada Lovelace?", "german", {"ada", "lovelac"}),
+    ("Wie viele Tore fielen im Spiel gegen Polen?", "german", {"pol"}),
+    ("¿Dónde nació Lutero en España?", "spanish", {"luter", "espan"}),
+    ("Когда Лютер приехал в Польшу?", "russian", {"лютер", "польш"}),
+    ("Polonya'nın başkenti Varşova mı?", "turkish", {"varso"}),
+    # Scripts without capitals, and digits of other scripts.
+    ("١٩٧٣ متى كانت أزمة", "arabic", {"1973"}),
+    ("超级碗50是在2016年举行的吗", "chinese", {"50", "2016"}),
+    # A language without a stemmer.
+    ("Ai đã gặp Luther ở Maastricht?", "", {"luther", "maastricht"}),
+])  # fmt: skip
 def test_names_follow_the_language(query: str, stemmer: str, names: set[str]) -> None:
     assert find_names(query, stemmer) == names
 
@@ -71,19 +65,16 @@ def test_passage_has_a_name_in_another_form() -> None:
     assert not has_names("Am 15. Mai 1520 und 15210 Tage danach.", names, "german")
 
 
-@each_row(
-    ("text", "found"),
-    [
-        ("Luther kam 1521 nach Worms.", True),
-        ("Lutero llegó en 1521 a Wormacia.", True),
-        ("Luther kam 1522 nach Worms.", False),
-        ("Er kam 1521 nach Worms.", False),
-        ("Der luther von 1521 kam nach Worms.", False),
-        # In other scripts names are spelt anew, numbers are not.
-        ("Лютер прибыл в Вормс в 1521 году.", True),
-        ("Лютер прибыл в Вормс.", False),
-    ],
-)
+@each_row(("text", "found"), [
+    ("Luther kam 1521 nach Worms.", True),
+    ("Lutero llegó en 1521 a Wormacia.", True),
+    ("Luther kam 1522 nach Worms.", False),
+    ("Er kam 1521 nach Worms.", False),
+    ("Der luther von 1521 kam nach Worms.", False),
+    # In other scripts names are spelt anew, numbers are not.
+    ("Лютер прибыл в Вормс в 1521 году.", True),
+    ("Лютер прибыл в Вормс.", False),
+])  # fmt: skip
 def test_passage_in_another_language_has_the_beginning_of_a_name(text: str, found: bool) -> None:
     names = find_names("When did Luther come to Worms, in 1521?", "english")
     assert has_names_across(text, names, "english") is found

@@ -31,31 +31,24 @@ def check(answer: str) -> Quote:
 
 
 @proves("answer.quote-verdicts")
-@each_row(
-    "answer",
-    [
-        "It says “The rent is 950 crowns a month” [1].",
-        "It says “A tenant may keep one small dog.” [1]",
-        "It says “The rent is 950 crowns a month [1]”.",
-        "It says “The rent is 950 crowns a month”, nobody knows where [2].",
-        "It says “The rent is 950 crowns a month”.",
-        "It says “The rent is 950 crowns a month” [9].",
-        "It says “The rent is 950 crowns a month” [2, 1].",
-    ],
-)
+@each_row("answer", [
+    "It says “The rent is 950 crowns a month” [1].",
+    "It says “A tenant may keep one small dog.” [1]",
+    "It says “The rent is 950 crowns a month [1]”.",
+    "It says “The rent is 950 crowns a month”, nobody knows where [2].",
+    "It says “The rent is 950 crowns a month”.", "It says “The rent is 950 crowns a month” [9].",
+    "It says “The rent is 950 crowns a month” [2, 1].",
+])  # fmt: skip
 def test_quote_in_its_cited_source_is_verbatim(answer: str) -> None:
     assert check(answer).verdict is QuoteVerdict.VERBATIM
 
 
 @proves("answer.quote-verdicts")
-@each_row(
-    "answer",
-    [
-        "It says “The rent is 950 crowns a month” [2].",
-        "It says “The rent is 950 crowns a month [2]”.",
-        "It says “A tenant may keep one small dog.” [2, 3]",
-    ],
-)
+@each_row("answer", [
+    "It says “The rent is 950 crowns a month” [2].",
+    "It says “The rent is 950 crowns a month [2]”.",
+    "It says “A tenant may keep one small dog.” [2, 3]",
+])  # fmt: skip
 def test_quote_of_another_source_is_misattributed(answer: str) -> None:
     found = check_quotes(answer, passages(), sids)
     [quote] = found.found
@@ -65,17 +58,14 @@ def test_quote_of_another_source_is_misattributed(answer: str) -> None:
 
 
 @proves("answer.quote-verdicts")
-@each_row(
-    ("words", "only_source", "only_quote"),
-    [
-        ("The rent is 960 crowns a month", ["950"], ["960"]),
-        ("the rent is 950 crowns a month", ["The"], ["the"]),
-        ("The rent is crowns a month, due on the first day", ["950"], []),
-        ("The rent is only 950 crowns a month", [], ["only"]),
-        ("nobody but the tenant may touch it", ["warden"], ["tenant"]),
-        ("灯塔在夜里每十五秒闪一次", ["二"], ["五"]),
-    ],
-)
+@each_row(("words", "only_source", "only_quote"), [
+    ("The rent is 960 crowns a month", ["950"], ["960"]),
+    ("the rent is 950 crowns a month", ["The"], ["the"]),
+    ("The rent is crowns a month, due on the first day", ["950"], []),
+    ("The rent is only 950 crowns a month", [], ["only"]),
+    ("nobody but the tenant may touch it", ["warden"], ["tenant"]),
+    ("灯塔在夜里每十五秒闪一次", ["二"], ["五"]),
+])  # fmt: skip
 def test_changed_quote_shows_the_difference(
     words: str, only_source: list[str], only_quote: list[str]
 ) -> None:
@@ -89,15 +79,12 @@ def test_changed_quote_shows_the_difference(
 
 
 @proves("answer.quote-verdicts")
-@each_row(
-    ("words", "documents"),
-    [
-        ("The rent is 950 crowns a month and nobody but the warden may touch it", [1, 2]),
-        ("A tenant may keep hangs on hook seven", [1, 2]),
-        ("The rent is 950 crowns … A tenant may keep one small dog", [1, 1]),
-        ("The spare key to the hut [...] may touch it", [2, 2]),
-    ],
-)
+@each_row(("words", "documents"), [
+    ("The rent is 950 crowns a month and nobody but the warden may touch it", [1, 2]),
+    ("A tenant may keep hangs on hook seven", [1, 2]),
+    ("The rent is 950 crowns … A tenant may keep one small dog", [1, 1]),
+    ("The spare key to the hut [...] may touch it", [2, 2]),
+])  # fmt: skip
 def test_stitched_quote_lists_its_places(words: str, documents: list[int]) -> None:
     quote = check(f"It says “{words}” [1].")
     assert (quote.verdict, quote.verified) == (QuoteVerdict.STITCHED, False)

@@ -114,13 +114,10 @@ def test_pause_beyond_the_maximum_raises_the_error() -> None:
 
 
 @proves("embedding.retries-transient-only")
-@each_row(
-    "error",
-    [
-        ProviderRefused("no"),
-        InvalidConfiguration(code="credentials_missing", provider="openai", model="m"),
-    ],
-)
+@each_row("error", [
+    ProviderRefused("no"),
+    InvalidConfiguration(code="credentials_missing", provider="openai", model="m"),
+])  # fmt: skip
 def test_refusal_is_not_retried(error: Exception) -> None:
     call = Failing(error)
     with pytest.raises(type(error)):

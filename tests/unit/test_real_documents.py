@@ -35,17 +35,13 @@ def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> 
     assert f"`{document.name}`" in (FIXTURES / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("found", "difference"),
-    [
-        ("one two three four", Comparison()),
-        ("one three four", Comparison(lost=("two",))),
-        ("one two two three four", Comparison(doubled=("two",))),
-        ("one two three five four", Comparison(added=("five",))),
-        ("two three four one", Comparison(moved=1)),
-        ("onetwo three four", Comparison(lost=("one", "two"), added=("onetwo",))),
-    ],
-)
+@pytest.mark.parametrize(("found", "difference"), [
+    ("one two three four", Comparison()), ("one three four", Comparison(lost=("two",))),
+    ("one two two three four", Comparison(doubled=("two",))),
+    ("one two three five four", Comparison(added=("five",))),
+    ("two three four one", Comparison(moved=1)),
+    ("onetwo three four", Comparison(lost=("one", "two"), added=("onetwo",))),
+])  # fmt: skip
 def test_real_documents_lose_no_words(found: str, difference: Comparison) -> None:
     assert compare(words_of("“One”, two: three – four.".lower()), words_of(found)) == difference
 

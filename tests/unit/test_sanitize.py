@@ -117,17 +117,14 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
 # Overlaps
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("https://ann:pa55@example.com", "https://ann:[PASSWORD]@example.com"),
-        ("4111111111111111@example.com", "[EMAIL]"),
-        ("password: ann@example.com", "password: [PASSWORD]"),
-        ("ann@example.com,bob@example.com", "[EMAIL],[EMAIL]"),
-        ("10.0.0.5,ann@example.com", "[IP_ADDRESS],[EMAIL]"),
-        ("Tel. 4111 1111 1111 1111", "Tel. [CREDIT_CARD]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("https://ann:pa55@example.com", "https://ann:[PASSWORD]@example.com"),
+    ("4111111111111111@example.com", "[EMAIL]"),
+    ("password: ann@example.com", "password: [PASSWORD]"),
+    ("ann@example.com,bob@example.com", "[EMAIL],[EMAIL]"),
+    ("10.0.0.5,ann@example.com", "[IP_ADDRESS],[EMAIL]"),
+    ("Tel. 4111 1111 1111 1111", "Tel. [CREDIT_CARD]"),
+])  # fmt: skip
 def test_overlapping_findings_have_a_priority(text: str, expected: str) -> None:
     assert ON.apply(text).text == expected
 

@@ -62,26 +62,22 @@ def check_answer(answer: str, sources: Sequence[Visible] = SOURCES) -> Support:
 
 
 @proves("support.sentences")
-@each_row(
-    ("sentence", "reasons"),
-    [
-        ("Mr. Vayle drowned on March 12th, 1889 [1].", ()),
-        ("The crossing costs a thousand crowns [1].", ()),
-        ("The crossing costs 1000 crowns and the mill was sold in 1904 [1, 2].", ()),
-        ("The key hangs on hook nine [1].", (NUMBER,)),
-        ("Mr. Vayle drowned on 13 March 1889 [1].", (NUMBER,)),
-        ("The crossing costs 1,000 pounds [1].", (NUMBER,)),
-        ("The mill was sold to Otto Brand [2].", (NAME,)),
-        ("The mill was sold to Jonas Reed [1].", (NAME, WORDS)),
-        ("The mill was not sold to Jonas Reed [2].", (NEGATION,)),
-        ("Mr. Vayle was not found drowned [1].", (NEGATION,)),
-        ("Guests dance under purple lanterns every evening [1].", (WORDS,)),
-        ("Guests dance under purple lanterns every evening.", (WORDS, NOTHING)),
-        ("The key hangs on hook nine [7].", (NUMBER, NOTHING)),
-        ("The mill was sold to Jonas Reed.", ()),
-        ("It rained [1].", (WORDS,)),
-    ],
-)
+@each_row(("sentence", "reasons"), [
+    ("Mr. Vayle drowned on March 12th, 1889 [1].", ()),
+    ("The crossing costs a thousand crowns [1].", ()),
+    ("The crossing costs 1000 crowns and the mill was sold in 1904 [1, 2].", ()),
+    ("The key hangs on hook nine [1].", (NUMBER,)),
+    ("Mr. Vayle drowned on 13 March 1889 [1].", (NUMBER,)),
+    ("The crossing costs 1,000 pounds [1].", (NUMBER,)),
+    ("The mill was sold to Otto Brand [2].", (NAME,)),
+    ("The mill was sold to Jonas Reed [1].", (NAME, WORDS)),
+    ("The mill was not sold to Jonas Reed [2].", (NEGATION,)),
+    ("Mr. Vayle was not found drowned [1].", (NEGATION,)),
+    ("Guests dance under purple lanterns every evening [1].", (WORDS,)),
+    ("Guests dance under purple lanterns every evening.", (WORDS, NOTHING)),
+    ("The key hangs on hook nine [7].", (NUMBER, NOTHING)),
+    ("The mill was sold to Jonas Reed.", ()), ("It rained [1].", (WORDS,)),
+])  # fmt: skip
 def test_a_sentence_is_supported_or_the_reasons_say_why_not(
     sentence: str, reasons: tuple[SupportReason, ...]
 ) -> None:

@@ -46,14 +46,10 @@ def test_help_loads_neither() -> None:
     assert loaded(HELP) == ""
 
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({}, ""),
-        ({"TRUESPAN_METRICS": "1"}, "prometheus_client"),
-        ({"TRUESPAN_TRACING": "1"}, "opentelemetry"),
-    ],
-)
+@pytest.mark.parametrize(("variables", "expected"), [
+    ({}, ""), ({"TRUESPAN_METRICS": "1"}, "prometheus_client"),
+    ({"TRUESPAN_TRACING": "1"}, "opentelemetry"),
+])  # fmt: skip
 def test_a_search_loads_what_the_settings_ask_for(
     tmp_path: Path, variables: dict[str, str], expected: str
 ) -> None:
