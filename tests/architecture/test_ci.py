@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 def test_every_change_is_checked_for_format_rules_types_and_tests() -> None:
     steps = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "make" in line]
     makefile = (ROOT / "Makefile").read_text()
-
     assert steps == ["make lint", "make types", "make test", "make test-page"]
     for command in ("ruff format --check .", "ruff check .", "pyright", "-m pytest"):
         assert command in makefile
@@ -38,7 +37,6 @@ def test_shards_of_a_long_suite_are_all_listed() -> None:
     for suite in SUITES:
         if found := re.search(r"SHARD=(\d+)/(\d+)", suite.command):
             shards.setdefault(suite.target, []).append((int(found[1]), int(found[2])))
-
     assert shards.keys() == {"test-contract", "test-postgres", "prove-laws"}
     for listed in shards.values():
         assert listed == [(number, len(listed)) for number in range(1, len(listed) + 1)]
@@ -47,7 +45,6 @@ def test_shards_of_a_long_suite_are_all_listed() -> None:
 def test_targets_of_long_suites_exist_and_are_documented() -> None:
     makefile = (ROOT / "Makefile").read_text()
     documented = (ROOT / "CONTRIBUTING.md").read_text()
-
     for target, suites in groupby(SUITES, lambda suite: suite.target):
         listed = list(suites)
         assert f"\n{target}: " in makefile
@@ -93,7 +90,6 @@ def test_the_hooks_run_the_commands_of_the_makefile() -> None:
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
     makefile = (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin")
     commands = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
-
     # `make test` goes on after a failure, with the tests that failed.
     lines = [line.strip().removesuffix(" || { \\") for line in makefile.splitlines()]
     assert [command for command in commands if command not in lines] == []

@@ -94,7 +94,6 @@ def test_every_service_is_of_one_version(name: str) -> None:
 @each(SERVICES)
 def test_every_service_that_stays_is_looked_after_and_begun_again(name: str) -> None:
     service = SERVICES[name]
-
     if name in ONCE:
         assert service["restart"] == "no"
         return
@@ -106,7 +105,6 @@ def test_every_service_that_stays_is_looked_after_and_begun_again(name: str) -> 
 @each(SERVICES)
 def test_every_service_has_limits_and_can_change_nothing_but_its_volumes(name: str) -> None:
     service = SERVICES[name]
-
     assert {"cpus", "memory", "pids"} <= service["deploy"]["resources"]["limits"].keys()
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -128,7 +126,6 @@ def test_whatever_a_service_waits_for_can_come_about(name: str) -> None:
 
 def test_only_the_api_is_published_and_only_to_this_machine() -> None:
     published = {name: one["ports"] for name, one in SERVICES.items() if "ports" in one}
-
     assert published.keys() == {"api"}
     assert [resolved(port) for port in published["api"]] == ["127.0.0.1:8700:8700"]
     assert COMPOSE["networks"]["back"] == {"internal": True}
@@ -210,7 +207,6 @@ def test_every_variable_of_the_compose_file_is_explained_and_has_no_value() -> N
     lines = (ROOT / ".env.example").read_text("utf-8").splitlines()
     named = {line.partition("=")[0] for line in lines if line and line[0] != "#"}
     text = (ROOT / "compose.yaml").read_text("utf-8")
-
     assert all(line.endswith("=") for line in lines if line and line[0] != "#")
     assert named == {found[1] for found in VARIABLE.finditer(text)}
     assert ".env" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
@@ -280,7 +276,6 @@ def said_to_psql(folder: Path, mounted: Path) -> list[str]:
 @each(OURS)
 def test_every_variable_is_a_setting_and_the_settings_are_valid(name: str, tmp_path: Path) -> None:
     settings = as_run(name, tmp_path)
-
     assert settings.store.url_file.endswith("/store_url")
     assert settings.index.url == "http://qdrant:6333"
     assert [key.provider for key in settings.keys] == ["qdrant"]
@@ -377,7 +372,6 @@ def test_image_is_built_from_the_lock_on_a_pinned_slim_base() -> None:
 
 def test_the_last_stage_has_no_tools_and_a_user_without_rights() -> None:
     last = stages()[-1]
-
     assert not any(word in line for line in last for word in ("pip install", "apt-get", "curl"))
     assert any("pip uninstall" in line for line in last)
     users = [line.split()[1] for line in last if line.startswith("USER ")]
@@ -437,7 +431,6 @@ def test_the_compose_file_keeps_to_the_published_schema() -> None:
 
 def test_the_gigabytes_of_the_sizing_page_are_what_its_formulas_give() -> None:
     rows = table_rows(sections_of(ROOT / "docs" / "deployment.md")["Sizing"])
-
     assert len(rows) == 7
     for _, formula, *gigabytes in rows:
         numbers = [float(number) for number in re.findall(r"[\d.]+", formula)]

@@ -124,7 +124,6 @@ def test_every_block_is_of_a_kind_that_is_checked(page: Path) -> None:
 
 def test_output_that_differs_is_noticed() -> None:
     real = "1. 0.697  Chapter One\n   “And who has\n   the key?”\n104 chunks (7 ms)."
-
     assert first_missing("1. 0.700 Chapter One\n...\n104 chunks (... ms).", real) is None
     assert first_missing("“And who has the key?”", real) is None
     assert first_missing("1. 0.600 Chapter One", real) == "1. 0.600 Chapter One"
@@ -249,7 +248,6 @@ def test_records_page_lists_every_member(kind: Any) -> None:
     shared = [row[0] for row in table_rows(sections["Members of several records"])]
     also = re.search(r"\*\*Also:\*\* (.*)\.", text)
     others = re.findall(r"`(\w+)`", also[1]) if also else []
-
     own = [row[0] for row in table_rows(text)]
     assert sorted([*own, *others]) == sorted(entry.name for entry in fields(kind))
     assert [name for name in others if name not in shared] == []
@@ -305,7 +303,6 @@ def test_chunking_page_lists_profiles_and_their_members() -> None:
         (profile.name, str(profile.size), str(profile.overlap))
         for profile in STANDARD_CHUNKING.values()
     ]
-
     rows = table_rows(sections_of(DOCS / "ingesting.md")["Custom profiles"])
     assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
@@ -431,7 +428,6 @@ def test_every_page_has_one_title(page: Path) -> None:
 def test_readme_opens_with_sentence_install_and_ten_lines() -> None:
     opening = README.read_text("utf-8").split("```")[0].split("\n\n")[1]
     install, command, example = blocks_of(README)[:3]
-
     assert re.fullmatch(r"[^.!?]+\.\s*", opening)
     assert install.body == "$ pip install .\n"
     assert command.body.startswith("$ truespan ask examples/")
@@ -448,7 +444,6 @@ def test_no_page_counts_promises_by_hand(page: Path) -> None:
 @each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
 def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
     foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
-
     # The guide for one host says where that host has the program, the library and its backups.
     of_host = r"/(?:opt|var/lib|var/backups)/truespan\b|/usr/sbin/nologin"
     text = re.sub(of_host, "", page.read_text("utf-8"))

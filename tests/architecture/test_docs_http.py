@@ -48,7 +48,6 @@ def test_numbers_and_settings_of_the_server_are_in_the_text() -> None:
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
     assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
-
     named = [entry.name for entry in fields(Settings) if entry.name.startswith("http_")]
     assert [name for name in named if f"`{name}`" not in prose_of(PAGE)] == []
 
@@ -59,5 +58,4 @@ def test_options_that_the_page_names_are_options_of_the_command() -> None:
     assert isinstance(token, click.Group)
     known = [commands["serve"], token.commands["create"]]
     options = {spelled for one in known for option in one.params for spelled in option.opts}
-
     assert set(re.findall(r"`(--[\w-]+)", prose_of(PAGE))) <= options

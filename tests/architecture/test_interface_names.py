@@ -57,7 +57,6 @@ def test_arguments_have_one_description_in_all_interfaces(
 
 def test_every_command_and_option_has_a_help_text() -> None:
     found = dict(walk_commands(make_commands()))
-
     assert {"models", "models download"} <= found.keys()
     for name, command in found.items():
         assert command.help, name

@@ -130,7 +130,6 @@ def test_extras_are_those_that_the_lock_files_resolve(metadata: Message) -> None
         for match in re.finditer(r"^([a-z0-9-]+)==", lock.read_text("utf-8"), re.MULTILINE)
     }
     wanted = [re.match(r"[\w-]+", line) for line in requires(metadata)]
-
     assert {found[0] for found in wanted if found} <= pinned
 
 

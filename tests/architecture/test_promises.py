@@ -40,10 +40,8 @@ def test_promises_have_numbers_in_order_and_distinct_plain_ids():
     numbers = [promise.number for promise in promises.load()]
     assert numbers[:220] == list(range(1, 221))
     assert numbers == sorted(set(numbers))
-
     ids = [promise.id for promise in promises.load()]
     assert len(set(ids)) == len(ids)
-
     shape = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
     assert [promise.id for promise in promises.load() if not shape.fullmatch(promise.id)] == []
 

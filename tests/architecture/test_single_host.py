@@ -45,7 +45,6 @@ def test_every_command_line_of_the_units_and_the_guide_is_one_of_ours() -> None:
     blocks = re.findall(r"```text\n(.*?)```", GUIDE, re.DOTALL)
     lines += [line for block in blocks for line in block.splitlines()]
     commands = [shlex.split(line) for line in lines if line.startswith(("truespan ", PROGRAM))]
-
     assert len(commands) >= 9
     for words in commands:
         require_command(words[1:])
@@ -107,7 +106,6 @@ def test_the_guide_names_every_file_and_no_other() -> None:
         for path in [*DEPLOY.glob("*.sh"), *DEPLOY.glob("*.py"), *UNITS, *DEPLOY.glob("proxy/*")]
         if path.name != "make-secrets.sh"
     }
-
     assert there <= named
     assert all((ROOT / name).exists() for name in named)
 

@@ -70,6 +70,5 @@ def test_statements_on_rows_of_a_world_name_the_world() -> None:
         for place, text in found
         if WITH_WORLD.intersection(TABLES.findall(text)) and ":world" not in text
     }
-
     assert len(found) >= MIN_STATEMENTS
     assert {place: text for place, text in wrong.items() if text not in IN_EVERY_WORLD} == {}

@@ -116,7 +116,6 @@ def test_text_pane_shows_the_source_of_an_answer(visit: Visit) -> None:
     visit.open("mill.docx")
     visit.find("#question").fill(QUESTION)
     visit.find("#go-answer").click()
-
     expect(visit.find("#reading-title")).to_have_text("The Copper Heron")
     expect(visit.find("#text .s.lit").first).to_be_in_viewport()
     expect(visit.find(".answer")).to_be_focused()
@@ -241,9 +240,7 @@ def test_text_that_is_selected_can_be_asked_about_and_is_located(visit: Visit) -
 def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> None:
     visit.open("markup.txt")
     expect(visit.find("#text")).to_contain_text(SCRIPT)
-
     visit.ask("What does the example about markup read?")
-
     card = visit.find("#panel-context .card").filter(has_text="markup.txt")
     expect(card.locator(".card-text")).to_contain_text(SCRIPT)
     assert visit.page.title() == "Truespan"

@@ -158,7 +158,6 @@ def test_the_view_can_be_read_on_every_screen(
     fragment = comparison("as=owner", "as=reader&reader=cora")
     visit = open_page(visits, library, fragment, **screen, color_scheme=colours)
     compared(visit)
-
     assert visit.page.evaluate(CONTRAST) == []
     if screen is PHONE:
         assert visit.page.evaluate(SMALL) == []

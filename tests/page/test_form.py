@@ -90,7 +90,6 @@ def test_page_files_use_no_markup_and_no_other_host() -> None:
 
 def test_the_page_does_nothing_that_its_policy_forbids(visit: Visit) -> None:
     visit.ask(QUESTION)
-
     (page,) = [reply for reply in visit.responses if reply.url == visit.address]
     policy = page.header_value("content-security-policy") or ""
     assert "default-src 'none'" in policy
@@ -143,9 +142,7 @@ def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
     visit.find("#open-settings").click()
     visit.find("#theme").select_option("dark")
     visit.find("#settings-form button").last.click()
-
     visit.page.reload()
-
     # The theme is set once the texts are loaded.
     expect(visit.find("html")).to_have_attribute("data-theme", "dark")
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -48,7 +48,6 @@ def test_views_are_switched_by_links_and_by_back_and_forward(visit: Visit) -> No
 def test_back_leads_to_the_document_before(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.open("mill.docx")
-
     visit.page.go_back()
     expect(visit.find("#reading-title")).to_have_text("The Copper Heron")
     visit.page.go_forward()

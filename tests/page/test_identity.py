@@ -96,7 +96,6 @@ def test_wrong_return_signs_nobody_in(
     issuer.user, issuer.returned = {"groups": ["staff"]}, returned
     visit = arrive(visits, company, issuer, viewport=DESK)
     visit.find("#signin-provider").click()
-
     expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
     assert urlsplit(visit.page.url).query == ""
     assert len(issuer.to(TOKEN)) == (1 if returned.get("code") else 0)

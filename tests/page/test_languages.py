@@ -14,7 +14,6 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touc
 
 def test_page_speaks_the_language_of_the_browser(visits: Callable[..., Visit], harbour: Served):
     visit = visits(harbour.address, locale="de-AT", **DESK)
-
     expect(visit.find("html[lang=de]")).to_be_attached()
     expect(visit.find("#views")).to_contain_text("Bibliothek")
     expect(visit.find("#question")).to_have_attribute("placeholder", "Zu den Dokumenten fragen")
@@ -60,7 +59,6 @@ def test_refusals_with_a_code_are_said_in_german(visits: Callable[..., Visit], h
     visit = visits(f"{harbour.address}#view=library", locale="de", **DESK)
     file: FilePayload = {"name": "a.docx", "mimeType": "text/plain", "buffer": b"no archive"}
     visit.find("#files").set_input_files(file)
-
     failed = visit.find("#jobs .job").filter(has_text="a.docx")
     expect(failed.locator("[data-state=failed] .file-state")).to_have_text(
         "Die Datei ist beschädigt."

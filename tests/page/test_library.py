@@ -188,10 +188,8 @@ def test_a_wrong_token_is_refused_in_words_and_can_be_put_right(visit: Visit) ->
     visit.find("#open-settings").click()
     visit.find("#token").fill("ts_wrong")
     visit.find("#settings-form button").last.click()
-
     expect(visit.find("#signin-problem")).to_contain_text("not valid")
     visit.find("#signin-skip").click()
-
     expect(visit.find("#caller")).to_have_text("Owner")
     expect(visit.find("#alerts")).to_be_empty()
 

@@ -33,9 +33,7 @@ def test_slider_back_removes_unread_text(visit: Visit) -> None:
     reading(visit, "back", 16)
     expect(visit.find("#given")).to_contain_text(UNREAD[0])
     visit.forget()
-
     visit.read_to(LAST_READ)
-
     expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
     expect(visit.find("#withheld .card.ahead").first).to_be_visible()
     visit.settled()
@@ -130,19 +128,15 @@ def test_withheld_text_is_not_on_the_page_until_revealed(visit: Visit) -> None:
     ahead = visit.find("#withheld .card.ahead").first
     expect(ahead).to_contain_text("ahead")
     expect(visit.find("#panel-context")).not_to_contain_text(UNREAD[0])
-
     ahead.get_by_role("button").click()
-
     expect(ahead).to_contain_text(UNREAD[0])
 
 
 def test_arrow_keys_move_slider_and_record_nothing(visit: Visit, harbour: Served) -> None:
     reading(visit, "steps", 2)
-
     visit.find("#slider").focus()
     for _ in range(5):
         visit.page.keyboard.press("ArrowRight")
-
     expect(visit.find("#slider")).to_have_attribute("aria-valuetext", re.compile("^Sentence 7 of"))
     expect(visit.find("#boundary")).to_contain_text("sentence 7")
     visit.page.wait_for_load_state("networkidle")
@@ -168,7 +162,6 @@ def test_unread_chapters_are_not_named(visit: Visit) -> None:
 def test_slider_has_chapter_marks_and_buttons(visit: Visit) -> None:
     reading(visit, "chapters", 0)
     expect(visit.find("#position .chapter-tick")).to_have_count(4)
-
     visit.find("#position").get_by_role("button", name="Chapter ›").click()
     expect(visit.find("#position-label")).to_contain_text("Sentence 6 of")
     visit.find("#position").get_by_role("button", name="Chapter ›").click()
@@ -270,9 +263,7 @@ def test_reader_token_shows_read_part_and_cannot_move(
 def test_a_figure_that_lies_ahead_is_veiled_with_its_words(visit: Visit) -> None:
     visit.open("mill.docx")
     visit.as_reader("figures")
-
     visit.read_to(1)
-
     figure = visit.find("#text .figure")
     expect(figure).to_have_js_property("inert", True)
     assert "blur" in figure.evaluate("figure => getComputedStyle(figure).filter")

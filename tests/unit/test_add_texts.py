@@ -30,10 +30,8 @@ def test_add_texts_makes_a_document_of_each(tmp_path: Path) -> None:
 
 def test_add_text_with_known_id_is_a_new_revision(tmp_path: Path) -> None:
     world = make_library(tmp_path).library.world()
-
     world.add_text(KEY, id="key", title="The key", metadata={"team": "a"})
     world.add_text("The key is lost.", id="key")
-
     [document] = world.documents.list()
     assert world.documents.text("key.txt") == "The key is lost."
     assert document.active == 2
@@ -48,9 +46,7 @@ def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
 
 def test_add_texts_in_background_returns_a_job(lib: LibraryFixture) -> None:
     world = lib.library.world()
-
     job = world.add_texts([KEY], ids=["key"], metadata=[{"team": "a"}], background=True)
-
     assert job.kind == "ingest"
     queue = lib.library._components.queue
     assert isinstance(queue, JobThread)

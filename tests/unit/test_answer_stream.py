@@ -30,9 +30,7 @@ def room_with(folder: Path, *pieces: str | Exception, **more: Any) -> Study:
 
 def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) -> None:
     room = room_with(tmp_path, " It [1]", " hung ", "there [1]. ")
-
     started, pieces, answer = told(room.world.answer_stream(QUESTION))
-
     assert started == Started(answer.mode, answer.decision_explain["used_llm"])
     assert pieces == ["It [1]", " hung", " there [1]."]
     assert "".join(pieces) == answer.answer
@@ -43,7 +41,6 @@ def test_no_text_streams_before_the_reply_is_certain(tmp_path: Path) -> None:
     room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES [1]", " followed.")
     events = room.world.answer_stream(QUESTION)
     assert room.primary.asked == []
-
     assert isinstance(next(events), Started)
     assert room.primary.given == 4
     assert next(events) == Piece("NO_CONSEQUENCES [1]")
@@ -83,9 +80,7 @@ def test_answer_ends_at_no_context(tmp_path: Path) -> None:
     room = room_with(
         tmp_path, "It hung there [1].", " NO_", "CONTEXT: ", "From memory, she did it."
     )
-
     started, pieces, answer = told(room.world.answer_stream(QUESTION))
-
     assert (started.mode, "".join(pieces)) == ("rag", "It hung there [1].")
     assert answer.answer == "It hung there [1]."
     assert [notice.code for notice in answer.warnings][-1] == "reply_cut"
@@ -104,9 +99,7 @@ def test_closed_stream_ends_the_request_unrecorded(tmp_path: Path) -> None:
     events = room.world.answer_stream(QUESTION)
     next(events)
     next(events)
-
     events.close()  # type: ignore[attr-defined]
-
     assert (room.primary.given, room.primary.closed) == (1, 1)
     assert room.log == []
 
@@ -114,7 +107,6 @@ def test_closed_stream_ends_the_request_unrecorded(tmp_path: Path) -> None:
 def test_provider_failure_ends_the_stream_with_its_error(tmp_path: Path) -> None:
     room = room_with(tmp_path, "One [1]", ProviderUnavailable("It broke off."))
     events = room.world.answer_stream(QUESTION)
-
     assert [type(next(events)) for _ in range(2)] == [Started, Piece]
     with pytest.raises(ProviderUnavailable):
         next(events)
@@ -137,7 +129,6 @@ def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
     world = room.lib.scope(room.world).world
     writer = OWNER.narrow(worlds=[world], verbs=[Verb.WRITE])
     stranger = OWNER.narrow(worlds=[], verbs=[Verb.READ])
-
     with pytest.raises(NotAllowed):
         Library(room.library._components, writer).world("world").answer(QUESTION)
     with raises_code("world_not_found"):

@@ -155,7 +155,6 @@ def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
     with zipfile.ZipFile(buffer, "w", method) as made:
         made.writestr("a", b"x" * 1001)
     archive = opened(changed(buffer.getvalue(), DIRECTORY, 24, "<L", 5))
-
     with raises_code("source_too_large"):
         archive.read("a")
 
@@ -177,7 +176,6 @@ def test_archive_stops_hidden_sizes_at_the_total_limit(monkeypatch: pytest.Monke
     data = packed({"a": "x" * 600, "b": "y" * 600})
     second = data.rindex(DIRECTORY)
     archive = opened(data[: second + 24] + struct.pack("<L", 9) + data[second + 28 :])
-
     # What is read again is not counted again.
     assert archive.read("a") == archive.read("a") == b"x" * 600
     with raises_code("source_too_large"):

@@ -61,7 +61,6 @@ def test_figures_between_and_behind_blocks_know_what_follows() -> None:
     [spot] = canonical.figures
     assert (spot.offset, spot.follows) == (6, 6)
     assert canonical.text[spot.follows :] == "Two."
-
     canonical = assemble([paragraph("One."), paragraph("", 0)])
     [spot] = canonical.figures
     assert (spot.offset, spot.follows) == (4, 4)
@@ -70,7 +69,6 @@ def test_figures_between_and_behind_blocks_know_what_follows() -> None:
 def test_a_page_may_begin_within_a_paragraph() -> None:
     pages = (PageStart(0, 3), PageStart(5, 4))
     canonical = assemble([paragraph("Left right.", pages=pages), paragraph("Next.")])
-
     assert canonical.page_at(0) == 3
     assert canonical.text[canonical.pages[1].offset :].startswith("right.")
     assert canonical.page_at(canonical.text.index("right")) == 4
@@ -83,7 +81,6 @@ def test_a_page_without_text_leaves_no_trace() -> None:
         paragraph("", pages=(PageStart(0, 2),)),
         paragraph("Three.", pages=(PageStart(0, 3),)),
     ]
-
     assert [start.page for start in assemble(blocks).pages] == [1, 3]
 
 
@@ -98,7 +95,6 @@ def test_pages_are_compared_within_a_unit() -> None:
         paragraph("Three.", pages=(PageStart(0, 1, "slide"), PageStart(2, 2, "no\x00unit"))),
     ]
     canonical = assemble(blocks)
-
     assert canonical.pages == (PageStart(0, 1), PageStart(6, 1, "slide"))
     assert (canonical.page_at(0), canonical.page_at(6)) == (1, None)
 
@@ -172,9 +168,7 @@ def test_cleaning_moves_figures_and_pages() -> None:
     text = "\u200bOne\r\n\x00two."
     at = text.index("two")
     block = paragraph(text, at, pages=(PageStart(0, 1), PageStart(at, 2)))
-
     canonical = assemble([block], shown)
-
     assert canonical.text == f"One\n{ONE} two."
     assert canonical.page_at(canonical.text.index("two")) == 2
     assert canonical.page_at(0) == 1

@@ -119,7 +119,6 @@ def test_claim_is_not_replaced_by_one_with_its_dotted_name(name: str, own: objec
     nested: object = ["staff"]
     for part in reversed(inner):
         nested = {part: nested}
-
     assert claim_values({outer: nested}, name) == ["staff"]
     assert claim_values({outer: nested, name: own}, name) == []
     assert claim_values({name: own}, name) == ["admin"]

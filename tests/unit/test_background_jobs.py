@@ -186,9 +186,7 @@ def test_who_may_not_write_submits_nothing(lib: LibraryFixture) -> None:
 
 def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
-
     job = world.generations.reindex(chunking="sentences", background=True)
-
     assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
     assert settled(lib, world, job).state is JobState.DONE
     [_, built] = world.generations.list()
@@ -231,9 +229,7 @@ def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture, wor
     lib.embedder.before = refuse
     job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
     settled(lib, world, job)
-
     lib.embedder.before = None
-
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
     assert files(lib) == []
 
@@ -335,9 +331,7 @@ def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, s
     world = lib.world(a__txt=STORY)
     job = left_by(lib, world, state=state)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-
     assert [one.id for one in lib.library.server.resume_waiting()] == [job.id]
-
     assert settled(lib, world, job).state is JobState.DONE
     assert lib.library.server.resume_waiting() == []
 
@@ -379,9 +373,7 @@ def test_of_two_that_looked_at_it_only_one_takes_a_job(lib: LibraryFixture) -> N
     parts, scope = lib.library._components, lib.scope(world)
     with held_up(lib):
         [seen, *_] = Jobs(parts, scope).list()
-
         taken = [worker._resume(parts, scope, seen) for _ in range(3)]
-
     assert [one is not None for one in taken] == [True, False, False]
     queue_of(lib).wait()
 
@@ -414,7 +406,6 @@ def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture, wor
         world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         receipt = lib.library.delete_world("world")
         assert receipt.uploads.files == 1
-
     queue_of(lib).wait()
     assert [one.name for one in lib.library.worlds()] == ["busy"]
     assert files(lib) == []

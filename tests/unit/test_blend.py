@@ -33,7 +33,6 @@ def by_similarity(scale: Scale, similarity: float) -> float:
 @proves("search.blend")
 def test_the_scale_of_a_known_model_does_not_depend_on_what_is_close() -> None:
     crowded = scale_of([0.9] * 100, best_words=8.0, possible_words=18.0, calibration=MODEL)
-
     assert crowded == SCALE
     assert by_similarity(SCALE, 0.5) == 0.0
     assert by_similarity(SCALE, 0.7) == pytest.approx(1.0)

@@ -52,9 +52,7 @@ def test_no_name_of_a_file_makes_a_second_line_in_a_log(
 ) -> None:
     path = tmp_path / "a\nWARNING all is lost\x1b[2J.docx"
     path.write_bytes(b"PK\x03\x04 and nothing")
-
     world.ingest(path)
-
     kept = [one.line for one in world.jobs.lines(world.jobs.list()[0].id)]
     logged = [record.getMessage() for record in caplog.records if record.name == "truespan.ingest"]
     assert kept == logged

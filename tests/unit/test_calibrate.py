@@ -102,9 +102,7 @@ def test_the_stated_shares_are_kept() -> None:
 
 def test_scores_that_do_not_discriminate_give_no_proposal() -> None:
     same = spread(0.3, 0.7, 50)
-
     calibration = calibrate(hits(same, same))
-
     assert calibration.proposal is None
     assert calibration.auc == 0.5
     assert codes(calibration) == ["scores_do_not_discriminate"]
@@ -151,7 +149,6 @@ def test_auc_counts_every_pair_and_a_tie_as_half() -> None:
 
 def test_curve_has_a_point_for_each_score() -> None:
     curve = curve_of(hits([0.9, 0.5], [0.5, 0.1]))
-
     assert [(one.threshold, one.relevant, one.irrelevant) for one in curve] == [
         (0.9, 1, 0), (0.5, 2, 1), (0.1, 2, 2),
     ]  # fmt: skip

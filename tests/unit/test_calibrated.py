@@ -83,9 +83,7 @@ def test_any_measured_calibration_is_valid_for_decisions(
 ) -> None:
     least, low, high = sorted(numbers)
     found = round_calibration(least, low, high, max(scores), "chance")
-
     settings = DecisionSettings(**found.thresholds())
-
     assert settings.threshold_low <= settings.threshold_high
     assert found.calibrated_floor <= found.threshold_low
     assert found.short_query_threshold_low >= found.threshold_low
@@ -96,9 +94,7 @@ def test_any_measured_calibration_is_valid_for_decisions(
 @given(st.lists(st.tuples(shares, st.booleans()), min_size=40, max_size=120))
 def test_any_proposed_calibration_is_valid_for_decisions(hits: list[tuple[float, bool]]) -> None:
     curve = calibrate([ScoredHit(*hit) for hit in hits], min_auc=0.01, min_hits=5)
-
     proposed, notes = propose(curve, curve, FAR, "chance")
-
     if proposed is None:
         assert notes
     else:
@@ -141,9 +137,7 @@ def test_single_passages_decide_where_few_queries_miss() -> None:
     hits = [ScoredHit(0.8 + n / 1000, True) for n in range(30)]
     hits += [ScoredHit(0.4 + n / 1000, False) for n in range(30)]
     passages, queries = calibrate(hits), calibrate(hits[:30])
-
     proposed, notes = propose(passages, queries, FAR, "")
-
     assert proposed is not None
     assert proposed.threshold_high == pytest.approx(0.8, abs=0.01)
     assert [note.code for note in notes] == ["thresholds_by_passages"]

@@ -188,9 +188,7 @@ def test_a_chapter_of_only_its_heading_goes_on_below_it() -> None:
         OutlineEntry(sid, sid, "Part One", name if sid else None)
         for sid, name in zip((0, 1, 2, 9, 10), names, strict=True)
     ]
-
     chapters = list_chapters(outline, 19)
-
     assert find_chapter(chapters, "1").end == 8
     assert chapters[2].name == "Part One › Chapter 1 › The Boat"
 

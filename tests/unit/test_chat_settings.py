@@ -107,10 +107,8 @@ def test_server_that_needs_a_key_gets_no_request_without_one(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with OpenAiChatServer() as server:
         chat = chat_of(tmp_path, **OPENAI, chat_openai_base_url=server.base)
-
         with raises_code("credentials_missing"):
             replied(chat.primary)
-
         assert server.connections == 0
 
 

@@ -60,7 +60,6 @@ def test_find_doubtful_reports_repeats_and_dependent_questions_alone() -> None:
     found = list(find_doubtful(Question(7, 1, text, "scope") for text in texts))
     assert ["asked twice" in found[0], "alone" in found[1]] == [True, True]
     assert len(found) == 2
-
     pair = [Question(7, 1, "Who signs the form?", "answer", "the head", 3)]
     pair.append(Question(7, 1, "Who signs the form?".replace("form", "card"), "scope"))
     assert list(find_doubtful(pair)) == []

@@ -38,7 +38,6 @@ def test_language_of_unclear_texts_follows_document_and_counts() -> None:
     for text in ROWS:
         for language in ("en", "de"):
             assert find_language(text, language) == language, text
-
     texts = [TEXTS["en"], TEXTS["de"], *ROWS, TEXTS["zh"]]
     counts = count_terms(texts, "en")
     assert foreign_languages(texts, "en", counts) == {1: "de", len(texts) - 1: "zh"}

@@ -28,7 +28,6 @@ def test_numbers_in_brackets_are_citations(answer: str, numbers: list[int]) -> N
 
 def test_citation_has_the_place_of_its_source() -> None:
     (citation,) = find_citations("Here [2].", FIVE).found
-
     assert (citation.document, citation.source, citation.chunk_id) == (
         2, "file.txt", FIVE[1].chunk_id,
     )  # fmt: skip

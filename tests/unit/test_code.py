@@ -19,7 +19,6 @@ def test_no_line_is_lost_and_each_has_its_number() -> None:
     [block] = load("a.py", text.encode()).blocks
     assert (block.kind, block.chapter, block.section) == (BlockKind.CODE, "a.py", None)
     canonical = assemble([block])
-
     assert canonical.text == "a = 1\n \n\ndef f():\n\tx = ' '\n\n\n\treturn x"
     found = [canonical.location(start, end) for _, start, end in split_sentences(canonical)]
     assert found == ["line 1", "line 4", "line 5", "line 8"]
@@ -28,7 +27,6 @@ def test_no_line_is_lost_and_each_has_its_number() -> None:
 def test_each_line_is_a_sentence_and_keeps_its_neighbours() -> None:
     text = 'x = "One. Two."\n\n# First it. Then this.\n@cache\ndef f(a="A. B."):\n    y. Z\n'
     canonical = assemble(load("a.py", text.encode()).blocks)
-
     shown = [canonical.text[start:end] for _, start, end in split_sentences(canonical)]
     lines = ['x = "One. Two."', "# First it. Then this.", "@cache", 'def f(a="A. B."):', "y. Z"]
     assert shown == lines

@@ -50,7 +50,6 @@ def changed(old: Mapping[str, int], new: Mapping[str, int]) -> Comparison:
 
 def test_each_query_is_set_against_itself() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 3}, {"a": 1, "b": 0, "c": 1})
-
     assert {change.id: change.difference for change in comparison.changes} == {
         "a": 0.0, "b": -1.0, "c": pytest.approx(1 - 1 / math.log2(4)),
     }  # fmt: skip
@@ -127,7 +126,6 @@ def test_gate_passes_if_nothing_gets_worse() -> None:
 
 def test_gate_passes_only_drops_within_the_allowance() -> None:
     comparison = changed(dict.fromkeys("abcd", 1), {**dict.fromkeys("abc", 1), "d": 0})
-
     assert gate(comparison, 0.25).passed
     verdict = gate(comparison, 0.2499)
     assert not verdict.passed
@@ -160,7 +158,6 @@ def test_randomisation_of_few_differences_is_exact() -> None:
         for signs in product((1, -1), repeat=len(differences))
     ]
     extreme = [one for one in sums if abs(one) >= abs(sum(differences)) - 1e-9]
-
     assert randomisation_test(differences, seed=1) == pytest.approx(len(extreme) / len(sums))
 
 
@@ -168,7 +165,6 @@ def test_randomisation_test_approximates_the_exact_test() -> None:
     few = [0.3, -0.1, 0.25, 0.5, -0.05, 0.2, 0.1, -0.2, 0.15, -0.3, 0.05, 0.35, -0.15, 0.4, 0.45]
     # Differences too small to matter make it go by chance without changing the right answer.
     many = [*few, 2e-9, -2e-9]
-
     assert randomisation_test(many, seed=1) == pytest.approx(
         randomisation_test(few, seed=1), abs=0.02
     )
@@ -179,16 +175,13 @@ def test_randomisation_test_depends_on_its_seed_and_finds_no_difference_in_equal
     answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]
     assert answers[0] == answers[1] != answers[2]
     assert answers[0] == pytest.approx(answers[2], abs=0.03)
-
     assert randomisation_test([0.0] * 30, seed=1) == 1.0
     assert randomisation_test([], seed=1) == 1.0
 
 
 def test_table_shows_metrics_changed_queries_and_verdict() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1})
-
     lines = comparison_table(comparison, gate(comparison)).splitlines()
-
     assert lines[0] == "old -> new: 1 better, 1 worse, 1 same"
     assert lines[3].split()[:4] == ["hit", "rate", "1.0000", "0.6667"]
     movers = [line.split() for line in lines if line.startswith(("b what", "c what"))]

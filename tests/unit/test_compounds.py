@@ -82,6 +82,5 @@ def test_division_ends_and_is_for_languages_with_compounds() -> None:
     assert query == parse_query("house", ("english", "french"))
     assert COMPOUNDING.isdisjoint(("english", "french"))
     assert not COMPOUNDING.isdisjoint(("english", "swedish"))
-
     known = {"a" * length for length in range(4, 60)}
     assert len([*divide("a" * 60, ("", "a"), known.__contains__)]) < 10_000

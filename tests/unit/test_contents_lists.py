@@ -72,7 +72,6 @@ def test_lists_in_plain_text_are_recognised():
         for name, (paragraphs, count) in TEXTS.items()
         if len(found := lists_in("book.txt", "\n\n".join(paragraphs))) != count
     }
-
     assert wrong == {}
 
 
@@ -125,7 +124,6 @@ def test_lists_in_pages_are_recognised():
         if len(found := lists_in("book.html", f"<html><body><h1>Book</h1>{body}<p>{PROSE}"))
         != count
     }
-
     assert wrong == {}
 
 

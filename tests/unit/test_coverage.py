@@ -47,7 +47,6 @@ def cover(measured: WordRarity, text: str) -> Coverage:
 @proves("decision.evidence")
 def test_coverage_is_the_share_of_the_words_weighted_by_rarity() -> None:
     measured = rarity("Who lit the lamps?")
-
     lit, lamp = (rarity_of(4 + PRIOR_CHUNKS, count) for count in (1, 2))
     assert lit > lamp
     assert cover(measured, TEXTS[0]).share == pytest.approx(1.0)
@@ -62,7 +61,6 @@ def test_rare_words_count_most() -> None:
     assert cover(measured, "The lamp was lit.").share < 0.3
     [absent] = [rare for forms, rare in measured.words if ("huckleberri",) in forms.values()]
     assert absent == max(rare for _, rare in measured.words) == math.log(1 + 34.5 / 0.5)
-
     text = "Dogs are allowed in both courtyards."
     alone = cover(rarity("Are dogs brought?", [text]), text).share
     among = cover(rarity("Are dogs brought?", [text, *["Other text."] * 500]), text).share
@@ -104,7 +102,6 @@ def test_window_coverage_needs_words_close_together_in_any_order() -> None:
 @proves("decision.evidence")
 def test_missing_names_the_rarest_words_without_a_text() -> None:
     measured = rarity("Did the keeper give insulin to the ship's Crews?")
-
     assert measured.missing("Did the keeper give insulin?", TEXTS, 3) == ("give", "insulin")
     assert measured.missing("Did the keeper give insulin?", TEXTS, 1) == ("give",)
     # Words of the query that are no stop words, in their order; those that some text has are found.
@@ -124,7 +121,6 @@ def test_missing_names_no_stop_words_of_query_or_texts() -> None:
 def test_inflected_form_covers_a_word_in_part() -> None:
     texts = ["Paleoklimatologlar iklimi inceler.", "Havaliman\u0131 kalabal\u0131k."]
     measured = rarity("paleoklimatolojinin", texts, "tr")
-
     [alike, other] = measured.cover(texts)
     assert 0.3 < alike.share == alike.window < 1.0
     assert other == Coverage(0.0, 0.0)
@@ -148,7 +144,6 @@ def test_window_counts_the_best_form_of_each_word_once() -> None:
     near = cover(measured, "harbourmasters harbourmasters lighthouse")
     filler = "x " * WINDOW
     apart = cover(measured, f"harbourmasters {filler}lighthouse")
-
     assert near.share == near.window == apart.share < 1.0
     assert apart.window < near.window
 
@@ -196,7 +191,6 @@ def test_window_has_as_many_words_in_scripts_without_spaces() -> None:
         found = list(words(text))
         places = [at for at, _ in place_words(text, found)]
         assert places == pytest.approx([n / terms_of_a_word for n in range(len(found))])
-
     mixed = "Wei said 灯塔 很高 today"
     assert list(place_words(mixed, words(mixed)))[-1] == (3.0, "today")
     assert list(place_words("été où", words("été où"))) == [(0, "été"), (1, "où")]
@@ -204,7 +198,6 @@ def test_window_has_as_many_words_in_scripts_without_spaces() -> None:
 
 def test_arabic_word_covers_with_and_without_a_particle() -> None:
     texts = ["وصل رواد ناسا إلى القمر.", "قال ذلك لناسا أيضاً.", "وصل هارلو إلى القمر."]
-
     for query in ("ناسا", "لناسا"):
         measured = rarity(query, texts, "ar")
         assert [cover(measured, text).share for text in texts] == [1.0, 1.0, 0.0], query

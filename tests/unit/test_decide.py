@@ -84,7 +84,6 @@ def evidence_from_json(row: Row) -> Evidence:
 @each_row("row", ROWS)
 def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
     explained = decide(evidence_from_json(row)).to_json()
-
     assert (
         explained["mode"], explained["reason"], explained["short_query_active"],
         explained["sources_used"], explained["used_llm"], explained["counts"]["used"],
@@ -131,9 +130,7 @@ def test_decisions_ask_models_until_one_answers() -> None:
     asked = evidence(chunk("a", 0.6))
     told = replace(asked, primary=ModelOutcome.NO_CONTEXT)
     answered = replace(told, fallback=ModelOutcome.ANSWERED)
-
     steps = [decide(one) for one in (asked, told, answered)]
-
     assert [one.step for one in steps] == [Step.ASK_PRIMARY, Step.ASK_FALLBACK, Step.DELIVER]
     assert [one.mode for one in steps] == ["rag", "fallback", "fallback"]
     assert [one.used_llm for one in steps] == ["none", "none", "fallback"]
@@ -145,7 +142,6 @@ def test_primary_answer_changes_only_the_used_model_and_none_quotes() -> None:
     before = decide(asked).to_json()
     after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
     assert {name for name in before if before[name] != after[name]} == {"used_llm", "models"}
-
     decision = decided(chunk("a", 0.6), primary=ModelOutcome.ABSENT)
     assert (decision.step, decision.used_llm, decision.used_chunks) == ("quote", "none", ("a",))
 
@@ -196,16 +192,13 @@ def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
         chunk("b", 0.5, document=1, index=9), chunk("a", 0.5000001, document=1, index=10),
         figure("f", 0.7, document=3), chunk("e", 0.1, document=1, index=0),
     ]  # fmt: skip
-
     decision = decided(*given)
-
     assert [one.candidate.chunk_id for one in decision.retrieved] == [*"fbacde"]
     assert decision.used_chunks == (*"bacd",)
 
 
 def test_a_figure_is_listed_and_does_not_lift_the_mode() -> None:
     decision = decided(figure("f", 0.9), chunk("a", 0.52))
-
     assert decision.max_similarity == 0.52
     assert [(one.candidate.chunk_id, one.verdict) for one in decision.retrieved] == [
         ("f", "excluded_kind"),
@@ -244,7 +237,6 @@ def test_more_chunks_than_the_limit_are_outranked() -> None:
 @proves("decision.hybrid-gates")
 def test_every_gate_that_failed_is_named() -> None:
     explained = decided(chunk("a", 0.4, 99)).to_json()
-
     assert explained["gates"] == [
         {"name": "min_similarity_for_hybrid", "needed": 0.5, "found": 0.4, "held": False},
         {"name": "min_chunks_for_hybrid", "needed": 1, "found": 1, "held": True},
@@ -285,7 +277,6 @@ def test_explanations_have_equal_members_and_agreeing_numbers() -> None:
     nothing, something = decided().to_json(), decided(chunk("a", 0.6)).to_json()
     assert nothing.keys() == something.keys()
     assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
-
     just_below = 0.5499999523162842
     explained = decided(chunk("a", just_below)).to_json()
     assert explained["mode"] == "hybrid"

@@ -173,6 +173,5 @@ def test_settings_that_were_spelled_in_a_file_are_the_same_value() -> None:
         "score_mode": "normalized",
         "distance": "cosine",
     }
-
     assert DecisionSettings(**spelled) == DecisionSettings()
     assert hash(DecisionSettings(**spelled)) == hash(DecisionSettings())

@@ -63,7 +63,6 @@ def test_format_content_overrules_the_name(name: str, data: bytes, expected: str
 
 def test_an_office_document_with_a_password_says_so() -> None:
     data = b"\xd0\xcf\x11\xe0" + bytes(64) + "EncryptedPackage".encode("utf-16-le")
-
     with raises_code("source_encrypted"):
         load("secret.docx", data)
     with raises_code("source_unsupported"):
@@ -99,8 +98,6 @@ def test_format_check_of_the_first_byte_is_complete(monkeypatch: pytest.MonkeyPa
     beginnings += [bytes([byte]) + rest for byte in range(256) for rest in (b"", PAGE, PDF)]
     names = [f"a{ending}" for ending in (*formats_by_ending(), "", ".unknown")]
     found = {(name, data): format_name(name, data) for name in names for data in beginnings}
-
     every_byte = frozenset(bytes([byte]) for byte in range(256))
     monkeypatch.setattr(detect, "_first_bytes", lambda: every_byte | {b""})
-
     assert {each: format_name(*each) for each in found} == found

@@ -124,9 +124,7 @@ def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) ->
     lib = make_library(tmp_path, index=index)
     lib.world(a__txt="The harbour light.")
     index.leak = leak
-
     failed = [check.says for check in tried(lib) if check.verdict is Verdict.PROBLEM]
-
     assert any(LEAKS[leak] in says for says in failed), failed
 
 
@@ -134,9 +132,7 @@ def test_an_honest_index_passes_and_is_left_as_it_was(lib: LibraryFixture) -> No
     lib.world(a__txt="The harbour light.")
     lib.world("other", a__txt="The garden wall.")
     before = tenants(lib)
-
     checks = tried(lib)
-
     assert [check.verdict for check in checks] == [Verdict.OK] * 2
     assert tenants(lib) == before
 
@@ -203,7 +199,6 @@ def test_a_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> 
     lib.store.chunks.read = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
 
     failed = [check.name for check in tried(lib) if check.verdict is Verdict.PROBLEM]
-
     assert failed == ["separation of worlds in the store"]
 
 
@@ -229,6 +224,5 @@ def test_a_generation_whose_index_leaks_is_not_promoted(tmp_path: Path) -> None:
     world = lib.world(a__txt="The harbour light.")
     world.generations.reindex()
     index.leak = "position"
-
     with pytest.raises(PromotionRefused, match="LEAK"):
         world.generations.promote(2)

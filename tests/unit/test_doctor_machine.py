@@ -35,9 +35,7 @@ def test_a_library_as_it_is_made_passes_every_check(folder: Path) -> None:
 def test_library_readable_by_others_is_a_warning(folder: Path) -> None:
     folder.chmod(0o755)
     assert checked(folder)["privacy"].verdict is Verdict.OK
-
     (folder / "store.db").chmod(0o644)
-
     found = checked(folder)["privacy"]
     assert (found.verdict, "store.db" in found.says) == (Verdict.WARNING, True)
     assert found.remedy

@@ -52,9 +52,7 @@ def test_applying_a_plan_twice_does_nothing(tmp_path: Path, kind: str) -> None:
     plan = lib.library.doctor()
     lib.library.maintenance.apply_plan(plan)
     before = lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)
-
     lib.library.maintenance.apply_plan(plan)
-
     assert (lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)) == before
     assert lib.library.doctor().healthy
 
@@ -63,10 +61,8 @@ def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
     lib, _ = damaged(tmp_path / "one", "missing")
     other, world = damaged(tmp_path / "two", "missing")
     before = other.points(world)
-
     with pytest.raises(InvalidArgument, match="another library"):
         other.library.maintenance.apply_plan(lib.library.doctor())
-
     assert other.points(world) == before
 
 
@@ -218,7 +214,6 @@ def test_sample_is_not_embedded_by_another_model(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     lib.embedder.profile = other_profile(revision="9")
     asked = len(lib.embedder.documents)
-
     assert lib.library.doctor(embed_sample=10)["world"].healthy
     assert len(lib.embedder.documents) == asked
     assert world.name == "world"
@@ -242,10 +237,8 @@ def test_large_generation_is_compared_in_passes(tmp_path: Path, monkeypatch: pyt
     kinds = ("missing", "stale", "orphan", "misplaced chapter", "zero")
     lib, _ = damaged(tmp_path, *kinds)
     whole = lib.library.doctor()
-
     monkeypatch.setattr("truespan.maintenance.doctor.examine.POINTS_PER_PASS", 2)
     parts = lib.library.doctor()
-
     assert set(parts.all_items()) == set(whole.all_items())
     assert parts["world"].checked_points == whole["world"].checked_points
     assert parts["world"].checked_chunks == whole["world"].checked_chunks

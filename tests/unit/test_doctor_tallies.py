@@ -60,10 +60,8 @@ def test_generation_with_wrong_tally_is_promoted_once_fixed(lib: LibraryFixture)
 def test_pending_chunks_are_found_despite_a_wrong_tally(lib: LibraryFixture) -> None:
     right = lib.sql(TALLIES)
     lost = lib.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
-
     plan = lib.library.doctor()
     treatment = lib.library.maintenance.apply_plan(plan)
-
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 4, Finding.PENDING: len(lost)}
     assert treatment.left.healthy
     assert lib.sql("SELECT count(*) FROM states WHERE state <> 'embedded'") == [(0,)]
@@ -74,9 +72,7 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
     plan = lib.library.doctor()
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
-
     treatment = lib.library.maintenance.apply_plan(plan)
-
     assert [item.finding for item in treatment.skipped] == [Finding.WRONG_TALLY]
     assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
 
@@ -91,8 +87,6 @@ def test_lost_chunks_are_cut_again_from_the_stored_text(lib: LibraryFixture, los
     whole = lib.sql(every)
     lib.sql(lost)
     assert Finding.LOST_CHUNKS in lib.library.doctor()["world"].counts()
-
     lib.library.maintenance.apply_plan(lib.library.doctor())
-
     assert lib.sql(every) == whole
     assert lib.library.doctor().healthy

@@ -98,10 +98,8 @@ def test_space_before_a_heading_an_item_or_a_note_is_no_margin() -> None:
     note = p(r("<w:footnoteRef/>") + r(" Note."))
     body = p("  Title", style="Heading1") + item("  item")
     body += p(r("word") + r('<w:footnoteReference w:id="2"/>'))
-
     notes = f'<w:footnote w:id="2">{note}</w:footnote>'
     found = texts(body, styles=HEADINGS, numbering=bullets, footnotes=notes)
-
     assert found == ["Title", "- item", "word", "Note."]
 
 
@@ -287,7 +285,6 @@ def test_places_are_decided_by_nothing_that_follows() -> None:
     parts = [p(f"H{n}", style=f"Heading{n}") + p(f"t{n}") for n in (3, 2, 1, 2, 3)]
     parts.insert(0, p("T", style="Title"))
     whole = places("".join(parts), styles=HEADINGS)
-
     for count in range(len(parts)):
         part = places("".join(parts[:count]), styles=HEADINGS)
         assert part == whole[: len(part)]
@@ -303,7 +300,6 @@ def test_title_names_document_and_chapter_until_a_heading() -> None:
 def test_docx_second_title_begins_a_chapter() -> None:
     body = p("The Book", style="Title") + p("Part", style="Title") + p("One", style="Heading1")
     found = loaded(body)
-
     assert found.title == "The Book"
     assert [(block.chapter, block.section) for block in found.blocks] == [
         ("The Book", None), ("Part", None), ("Part", "One"),
@@ -331,7 +327,6 @@ def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
 ])  # fmt: skip
 def test_a_style_tells_quotations_and_code(name: str, kind: BlockKind) -> None:
     named = style("S1", name) + style("S2", "Mine", based_on="S1")
-
     assert kinds(p("a", style="S1") + p("b", style="S2"), styles=named) == [
         (kind, "a"),
         (kind, "b"),

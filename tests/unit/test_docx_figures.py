@@ -55,7 +55,6 @@ def test_docx_picture_alone_is_a_block_without_text_or_chapter() -> None:
     assert loaded(p(picture("i1", alt="cat"))).blocks == (
         Block(BlockKind.PARAGRAPH, "", figures=(figure,)),
     )
-
     blocks = loaded(p(picture("i1"), style="Heading1") + p("a")).blocks
     assert [(block.kind, block.chapter) for block in blocks] == [(BlockKind.PARAGRAPH, None)] * 2
 
@@ -112,7 +111,6 @@ def test_a_picture_with_a_fallback_counts_once() -> None:
         f"<mc:Fallback>{vml_picture('i1', alt='old')}</mc:Fallback></mc:AlternateContent>"
     )
     found = loaded(p(r("a") + r(both)))
-
     assert [figure.figure.alt for figure in found.blocks[0].figures] == ["new"]
     assert found.pictures.blips == 1
 
@@ -126,7 +124,6 @@ def test_a_note_finds_its_pictures_by_its_own_relationships() -> None:
     members = {"word/_rels/footnotes.xml.rels": rels([("i1", "image", "media/two.JPG")])}
     body = p(r("a") + note_mark(1) + picture("i1"))
     found = loaded(body, footnotes=note(1, p(picture("i1"))), members=members)
-
     assert [figure.figure.origin for block in found.blocks for figure in block.figures] == [
         "word/media/one.png",
         "word/media/two.JPG",
@@ -139,7 +136,6 @@ def test_a_note_finds_its_pictures_by_its_own_relationships() -> None:
 def test_bytes_are_read_on_demand_and_text_stays_the_same() -> None:
     body = p(r("a") + picture("i1") + r("b")) + p(vml_picture("i2")) + p(picture("i1"))
     without, found = loaded(body), loaded(body, images=True)
-
     assert without.images == ()
     assert found.images == (Image("png", PNG), Image("jpg", b"\xff\xd8\xff two"))
     assert [f.figure.image for block in found.blocks for f in block.figures] == [0, 1, 0]
@@ -159,7 +155,6 @@ def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, endi
         media={f"word/{member}": content},
         images=True,
     )
-
     assert found.images == (Image(ending, content),)
 
 
@@ -188,7 +183,6 @@ def test_a_damaged_picture_costs_no_text() -> None:
     place = whole.index(b"word/media/two.JPG") - 30
     broken = whole[: place - 4] + b"\xff\xff\xff\xff" + whole[place:]
     found = load_docx("a.docx", broken, images=True)
-
     assert (found.blocks[0].text, found.images) == ("a", ())
     assert found.warnings == ("Pictures damaged and left out: 1.",)
 
@@ -206,7 +200,6 @@ def test_docx_picture_counts_are_reported(images: bool) -> None:
     relations = [*IMAGES, ("i3", "image", "media/gone.png"), ("s", "settings", "settings.xml")]
     body = p(picture("i1") + picture("i1") + vml_picture("i3") + picture("nowhere"))
     found = loaded(body, relations=relations, images=images)
-
     assert found.pictures == PictureCounts(blips=4, rels_total=3, rels_mapped=3, zip_member_miss=1)
     assert [f.figure.image is None for f in found.blocks[0].figures] == (
         [False, False, True, True] if images else [True] * 4

@@ -106,7 +106,6 @@ def test_parts_that_are_named_and_missing_cost_no_text() -> None:
 ], ids=["tables", "controls", "boxes", "alternatives"])  # fmt: skip
 def test_nesting_is_followed_or_refused(before: str, after: str, depth: int) -> None:
     data = docx(before * depth + p("core") + after * depth)
-
     if depth > 60:
         with raises_code("source_unsafe"):
             load(data)
@@ -119,7 +118,6 @@ def test_parts_that_refer_to_themselves_are_read_once() -> None:
     relations = [("d", "diagramData", "document.xml")]
     blocks = load(docx(p("a") + p(diagram * 10), relations=relations)).blocks
     assert [block.text for block in blocks] == ["a"]
-
     blocks = load(
         docx(p(r("a") + note_mark(1)), footnotes=note(1, p(r("n") + note_mark(1))))
     ).blocks

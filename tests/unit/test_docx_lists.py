@@ -75,7 +75,6 @@ def test_docx_list_comes_from_the_style() -> None:
     styles = style("L", inner=place) + style("M", based_on="L")
     out = p("c", style="L", properties='<w:numPr><w:numId w:val="0"/></w:numPr>')
     body = p("a", style="L") + p("b", style="M") + out
-
     assert kinds(body, styles=styles, numbering=NUMBERS + num(1)) == [
         (BlockKind.LIST, "1. a"), (BlockKind.LIST, "2. b"), (BlockKind.PARAGRAPH, "c"),
     ]  # fmt: skip

@@ -116,7 +116,6 @@ def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) ->
     notes = note(-1, "line", kind, "separator") + note(2, p("Note.") + p("More."), kind)
     body = p(r("Te") + note_mark(2, kind) + r("xt.") + note_mark(-1, kind)) + p("Next.")
     found = kinds(body, footnotes=notes) if kind == "footnote" else kinds(body, endnotes=notes)
-
     assert found == [
         (BlockKind.PARAGRAPH, "Text."), (BlockKind.FOOTNOTE, "Note."),
         (BlockKind.FOOTNOTE, "More."), (BlockKind.PARAGRAPH, "Next."),
@@ -126,7 +125,6 @@ def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) ->
 def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
     count = 3000
     notes = "".join(note(n, p(r(f"n{n}") + note_mark(n + 1))) for n in range(count))
-
     assert texts(p(r("a") + note_mark(0)), footnotes=notes) == [
         "a",
         *(f"n{n}" for n in range(count)),
@@ -139,11 +137,9 @@ def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
 def test_docx_tables_are_rows_and_begin_no_chapter() -> None:
     body = table(["Name", "Age"], ["Ann", "7"], ["", ""], ["Bob", ""], ["", "9"])
     assert kinds(body) == [(BlockKind.TABLE, "Name | Age\nAnn | 7\nBob\n | 9")]
-
     body = table([p("Note", style="Heading1") + p("a") + p("b")]) + p("c")
     assert kinds(body) == [(BlockKind.PARAGRAPH, text) for text in ("Note", "a", "b", "c")]
     assert not any(block.chapter for block in loaded(body).blocks)
-
     body = table([p("H", style="Heading1"), "x"]) + p("after")
     assert places(body) == [("H | x", None, None), ("after", None, None)]
 
@@ -163,7 +159,6 @@ def test_the_strict_form_reads_like_the_transitional_one() -> None:
         + p(r(shape(p("box"))))
     )
     parts = {"styles": HEADINGS, "footnotes": note(1, "n")}
-
     assert loaded(body, strict=True, **parts) == loaded(body, **parts)
 
 
@@ -173,7 +168,6 @@ def test_headers_footers_and_comments_are_left_out() -> None:
         for name in ("word/header1.xml", "word/footer1.xml", "word/comments.xml")
     }
     relations = [(name, name, f"{name}.xml") for name in ("header1", "footer1", "comments")]
-
     assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
 
 

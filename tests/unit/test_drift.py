@@ -62,7 +62,6 @@ def test_another_model_is_refused(by: float) -> None:
     embedder = Changing()
     kept = probe(embedder, None)
     embedder.change = nudged(by)
-
     with pytest.raises(ModelDrifted) as caught:
         probe(embedder, kept)
     assert "words" in str(caught.value)

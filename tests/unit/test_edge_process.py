@@ -17,9 +17,7 @@ def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
     with closing(Activity(idle_seconds=60)) as activity:
         process = EdgeProcess(tmp_path, activity)
         activity.end()
-
         reply = process.answer(encode(("prepare", [Collection("0123456789abcdef", 4, "cosine")])))
-
     assert isinstance(reply, Retiring)
     assert not (tmp_path / "0123456789abcdef").exists()
 
@@ -37,7 +35,6 @@ def test_ending_process_admits_no_request():
         with activity.request():
             pass
         activity.wait()
-
         with activity.request() as admitted:
             assert not admitted
 
@@ -46,9 +43,7 @@ def test_messages_before_the_end_are_read_later_ones_fail():
     client, process = Pipe()
     with client, process:
         client.send_bytes(b"before")
-
         channel.refuse_more(process)
-
         with pytest.raises(BrokenPipeError):
             client.send_bytes(b"after")
         assert process.recv_bytes() == b"before"

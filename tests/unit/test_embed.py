@@ -60,9 +60,7 @@ def test_batches_keep_the_limits_the_order_and_every_text(
 ) -> None:
     texts = [(TextHash(str(place)), "x" * length) for place, length in enumerate(lengths)]
     limits = EmbeddingLimits(items=items, tokens=tokens, joint=joint)
-
     made = list(batches(texts, limits, prefix))
-
     assert [item for batch in made for item in batch] == texts
     for batch in made:
         assert len(batch) <= items
@@ -270,11 +268,9 @@ def test_changed_model_is_not_reported_as_wrong_order() -> None:
 
 def test_oversized_single_text_is_an_error_not_a_loop() -> None:
     embedder = Small(most=0)
-
     with raises_code("provider_batch_too_large"):
         outcome(embedder, [f"word{number}" for number in range(8)], OnTokenLimit.SKIP)
     assert embedder.sizes == [1]
-
     embedder.sizes.clear()
     with raises_code("provider_batch_too_large"):
         outcome(embedder, ["one"])
@@ -287,9 +283,7 @@ def test_too_long_text_is_found_and_changes_no_other(place: int) -> None:
     texts = [f"word{number} and more" for number in range(5)]
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     texts.insert(place, long)
-
     found = outcome(Small(words=30), texts, OnTokenLimit.SKIP)
-
     assert (found.rejected, found.notes) == ((hash_text(long),), {hash_text(long): Remark.TOO_LONG})
     others = [text for text in texts if text != long]
     assert found.vectors == {hash_text(text): vector_of(text) for text in others}
@@ -334,11 +328,9 @@ def test_calls_go_on_while_vectors_are_stored() -> None:
 def test_long_text_is_embedded_in_parts_by_default() -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     embedder = Small(words=30)
-
     [batch] = embed_texts(
         embedder, hashed([long]), EmbeddingLimits(), ManualClock(), counter=WordCounter()
     )
-
     assert batch.notes == {hash_text(long): Remark.MEAN_OF_PARTS}
     assert len(embedder.documents) > 1
 
@@ -432,9 +424,7 @@ def test_a_batch_that_comes_back_wrong_is_refused_whole(fault: str) -> None:
 @proves("embedding.count-and-canary")
 def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
     embedder = Joint("none")
-
     found = embed(embedder, [f"word{number}" for number in range(40)])
-
     # Alone once, and twice in each of three batches.
     assert embedder.documents.count(CANARY) == 1 + 6
     assert hash_text(CANARY) not in found

@@ -91,7 +91,6 @@ def test_missing_pages_are_told_and_the_rest_goes_on():
         spine=["gone.xhtml", "unknown", "two.xhtml"],
         without=["OEBPS/gone.xhtml"],
     )
-
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("2 pages are listed in the book and missing.",)
 
@@ -123,7 +122,6 @@ def test_a_strange_file_is_replaced_by_its_fallback():
         item={"a.pdf": 'media-type="application/pdf" fallback="i1"'},
         spine=["a.pdf"],
     )
-
     assert texts(book) == ["One", "First."]
 
 
@@ -226,7 +224,6 @@ def test_a_place_at_the_end_of_a_page_labels_the_next_page():
 def test_epub_entry_without_target_uses_the_next():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
     pages = {**CHAPTERS, "c1.xhtml": page("<h1>Part I: One</h1>")}
-
     assert places(Book(pages, contents)) == [
         ("Part I: One", "Part I", "One"), ("Two", "Part I", "Two"), ("c", "Part I", "Two"),
     ]  # fmt: skip
@@ -258,7 +255,6 @@ def test_pages_outside_contents_are_placed_by_headings():
 def test_epub_headings_of_a_listed_page_are_sections():
     body = "<h1>1. The start</h1><p>a</p><h2>Inner</h2><p>b</p><h3>The start</h3>"
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
-
     assert [(text, section) for text, _, section in places(book)] == [
         ("1. The start", None), ("a", None), ("Inner", "Inner"), ("b", "Inner"),
         ("The start", "Inner"),
@@ -268,7 +264,6 @@ def test_epub_headings_of_a_listed_page_are_sections():
 def test_a_title_below_the_number_of_a_chapter_is_a_section():
     body = "<h1>1</h1><h2>The start</h2><p>a</p>"
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
-
     assert places(book) == [
         ("1", "1", None), ("The start", "1", "The start"), ("a", "1", "The start"),
     ]  # fmt: skip
@@ -308,7 +303,6 @@ def test_a_heading_that_leads_back_to_the_contents_is_text():
     )
     listed = page("<p id='c1'><a href='c1.xhtml'>Chapter One</a></p>")
     found = loaded(Book({"toc.xhtml": listed, "c1.xhtml": back})).blocks
-
     assert [block.is_contents for block in found] == [True, False, False, False]
 
 
@@ -345,7 +339,6 @@ def test_epub_picture_type_comes_from_the_package():
         item={"p.bin": media},
         members={"OEBPS/p.bin": b"jpeg"},
     )
-
     assert loaded(book, images=True).images == (Image("jpg", b"jpeg"),)
 
 
@@ -356,9 +349,7 @@ def test_a_cover_is_kept_once_even_if_it_is_on_no_page(body: str):
         item={"cover.png": 'properties="cover-image"'},
         members={"OEBPS/cover.png": PNG},
     )
-
     found = loaded(book, images=True)
-
     assert (found.pictures.blips, found.images) == (1, (Image("png", PNG),))
 
 
@@ -400,7 +391,6 @@ def test_epub_hidden_footnotes_stay_in_place():
         "<p>a<a href='#n'>1</a></p><aside epub:type='footnote' id='n' hidden=''><p>note</p></aside>"
         "<ol><li role='doc-endnote'>end</li></ol><p>b</p>"
     )
-
     assert [(block.kind, block.text) for block in loaded(Book({"a.xhtml": page(body)})).blocks] == [
         (BlockKind.PARAGRAPH, "a1"), (BlockKind.FOOTNOTE, "note"), (BlockKind.FOOTNOTE, "1. end"),
         (BlockKind.PARAGRAPH, "b"),

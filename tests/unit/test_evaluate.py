@@ -43,7 +43,6 @@ def judged(query: GoldenQuery, passages: Sequence[Found]) -> QueryResult:
 
 def test_document_counts_once_at_its_first_passage() -> None:
     result = judged(asked("b"), found("a=0.9", "a=0.8", "b=0.7", "a=0.6", "b=0.5"))
-
     assert [(one.document, one.score, one.grade) for one in result.documents] == [
         ("a", 0.9, None),
         ("b", 0.7, 1),
@@ -58,7 +57,6 @@ def test_documents_are_judged_by_grade_within_top_k() -> None:
     result = judged(query, found("a=0.9", "b=0.7"))
     assert [one.grade for one in result.documents] == [0, 1]
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
-
     result = judged(asked("c", top_k=2), found("a=0.9", "b=0.8", "c=0.7"))
     assert result.metrics.hit == 0.0
     assert result.metrics.ndcg == 0.5
@@ -117,7 +115,6 @@ def test_unjudged_query_affects_neither_means_nor_calibration() -> None:
     totals = evaluate("one", [asked("a"), *unjudged], lambda _: found("a=0.9")).totals
     assert (totals.queries, totals.judged, totals.unjudged) == (3, 1, 2)
     assert totals.metrics.hit == 1.0
-
     evaluation = evaluate("one", [GoldenQuery("none", "x")], lambda _: found("a=0.9"))
     assert scored_hits(evaluation) == []
 
@@ -132,11 +129,9 @@ def test_document_under_two_names_counts_once() -> None:
 
 def test_missing_expected_document_is_reported_and_missed() -> None:
     query = asked("here", "gone")
-
     evaluation = evaluate(
         "one", [query], lambda _: found("here=0.9"), identify={"here": "here"}.get
     )
-
     assert evaluation.results[0].absent == ("gone",)
     assert evaluation.totals.absent_documents == 1
     assert evaluation.results[0].metrics.recall == 0.5
@@ -176,7 +171,6 @@ def whole() -> Evaluation:
 def test_evaluation_survives_json_without_document_text() -> None:
     evaluation = whole()
     assert msgspec.convert(json.loads(to_json(evaluation)), Evaluation) == evaluation
-
     evaluation = whole()
     assert evaluation.results[1].metrics.phrase_hit == 1.0
     forms = [to_json(evaluation), evaluation_table(evaluation)]
@@ -185,7 +179,6 @@ def test_evaluation_survives_json_without_document_text() -> None:
 
 def test_table_has_a_line_for_each_query_and_the_means() -> None:
     lines = evaluation_table(whole()).splitlines()
-
     assert lines[0] == "generation 1: 4 queries, 3 judged, 1 unjudged, 1 failed"
     assert lines[3].startswith("one first question")
     assert "unjudged" in lines[5]

@@ -170,9 +170,7 @@ def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
     settings = DecisionSettings(evidence=replace(RULES, floor=0.3, usual_floor=0.5))
     named = passage(0.4, 1.0, 1.0, 1, words=2, place=1)
     others = [passage(0.4, 0.1, 0.1, 2, place=0), passage(0.6, 0.1, 0.1, 3, place=2)]
-
     decision = decide(Evidence(settings, 8, (named, *others), background=0.4))
-
     assert decision.mode == "rag"
     assert {*decision.chosen} == {named.chunk_id, others[1].chunk_id}
     assert decide(Evidence(settings, 8, (*others,), background=0.4)).mode == "fallback"
@@ -181,7 +179,6 @@ def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
 def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
     strong = passage(0.55, 1.0, 1.0, 10, place=10)
-
     assert decided(*weak, strong).mode == "fallback"
     assert decided(*weak[1:], strong).mode == "rag"
     # Figures, which a model never gets, do not count among the ten.
@@ -192,7 +189,6 @@ def test_decide_gives_the_model_the_passage_that_decides() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(9)]
     strong = passage(0.55, 1.0, 1.0, 9, place=9)
     decision = decided(*weak, strong)
-
     assert len(decision.used_chunks) == SETTINGS.max_chunks == 6
     assert strong.chunk_id in decision.used_chunks
     best = {part.chunk_id for part in weak[: SETTINGS.max_chunks - 1]}
@@ -256,7 +252,6 @@ def test_records_without_evidence_have_no_such_members() -> None:
     plain = evidence_to_json(
         Evidence(DecisionSettings(), 8, (replace(passage(0.5), coverage=None),))
     )
-
     assert not {"background", "cohort", "missing_words"} & plain.keys()
     assert "evidence" not in plain["settings"]
     assert not {"coverage", "foreign", "has_names"} & plain["candidates"][0].keys()

@@ -37,11 +37,9 @@ def test_propose_evidence_names_a_clearly_better_threshold() -> None:
 def test_propose_evidence_weighs_both_kinds_and_needs_a_clear_difference() -> None:
     assert propose([0.6] * 25, [0.49] * 20 + [None] * 5).proposed == 0.5
     assert propose([0.6] * 25, [0.3] * 25).message.startswith("Keep 0.46: no other threshold is")
-
     # 0.42 answers 8 of 200 more, which is fewer than 4 of the 20 absent ones that it answers too.
     found = propose([0.43] * 8 + [0.6] * 192, [0.43] * 4 + [0.3] * 16)
     assert (found.best, found.proposed) == (0.46, None)
-
     found = propose([0.45] * 2 + [0.6] * 28, [0.3] * 30)
     assert (found.best, found.proposed) == (0.44, None)
     assert found.message.startswith("Keep 0.46: no clear difference. The best is 0.44: 0.0% ")

@@ -42,7 +42,6 @@ def test_better_excerpts_come_first_then_rank_decides() -> None:
         choose_excerpts([[run_of("hook")], [run_of("key hook")], [run_of("key hook inn")]], RARITY)
     )
     assert [excerpt.passage for excerpt in found] == [2, 1]
-
     found = list(choose_excerpts([[run_of("key")], [run_of("key")]], RARITY))
     assert [excerpt.passage for excerpt in found] == [0, 1]
     assert found[0].score > found[1].score

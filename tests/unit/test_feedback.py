@@ -132,7 +132,6 @@ def test_chunk_that_fails_verification_gives_no_feedback(tmp_path: Path) -> None
     lib, world = fill(tmp_path)
     before = feedback(world.search(LONG, floor=0.0))
     lib.sql(f"UPDATE chunks SET text = 'A forgery.' WHERE text_hash = '{hash_text(BEST)}'")
-
     found = world.search(LONG, floor=0.0)
     assert "a.txt" not in sources(found)
     assert None not in feedback(found)
@@ -144,7 +143,6 @@ def test_chunk_that_fails_verification_gives_no_feedback(tmp_path: Path) -> None
 def test_chunk_with_a_damaged_vector_gains_nothing(tmp_path: Path) -> None:
     lib, world = fill(tmp_path)
     lib.sql(f"UPDATE vectors SET checksum = x'00' WHERE text_hash = '{hash_text(BEST)}'")
-
     found = world.search(LONG, floor=0.0)
     gained = dict(zip(sources(found), feedback(found), strict=True))
     assert gained.pop("a.txt") is None
@@ -159,7 +157,6 @@ BOOK = f"{BEST} {FILLER}{FAR} {FILLER}{TEXTS['near__txt']} The end."
 def test_reader_has_feedback_from_chunks_and_the_tail(tmp_path: Path) -> None:
     reader = make_library(tmp_path, embedder=Topics()).world(book__txt=BOOK).reader("ana")
     reader.set_position("book.txt", sentence=42)
-
     notes = reader.retrieve(LONG, book="book.txt").metadata.sources
     assert len(notes) > 2
     assert all(note.fused and note.fused.feedback for note in notes)
@@ -207,7 +204,6 @@ def test_copies_of_a_text_are_one_source_of_feedback() -> None:
         Vector(array("f", [float(place == own) for place in range(4)]).tobytes())
         for own in range(4)
     )
-
     assert compare_with_best([]) == []
     assert compare_with_best([one]) == [1.0]
     found = compare_with_best([one, one, one, two, three, four])

@@ -104,7 +104,6 @@ def test_figure_last_sid_covers_its_description() -> None:
         text("One. Two."), figure(), text("Three. Four.", CAPTION), text("Five.")
     )
     [plain], _ = described(text("One. Two."), figure(), text("Three."))
-
     assert (captioned.first_sid, captioned.last_sid, captioned.reach) == (1, 3, 5)
     # What follows was looked at to see that it is no caption, so it had a say.
     assert (plain.first_sid, plain.last_sid) == (1, 1)
@@ -123,7 +122,6 @@ def test_a_figure_is_not_seen_before_the_chunk_it_stands_in() -> None:
     story = (text(sentences), figure(), text("After it. And more. And more. And more."))
     [record], _ = described(*story, profile=profile)
     assert record.parent is not None
-
     assert record.reach >= record.last_sid
     assert record.parent.first_sid <= record.first_sid <= record.parent.last_sid
 
@@ -134,7 +132,6 @@ def test_images_are_referred_to_by_document_and_number() -> None:
     records, chunks = described(
         text("One."), figure(image=1), figure(image=0), figure(image=1), figure(), images=images
     )
-
     references = ["doc/img_002.jpeg", "doc/img_001.png", "doc/img_002.jpeg", None]
     assert [one.image_ref for one in records] == references
     assert [one.figure.image_ref for one in chunks if one.figure] == references
@@ -143,7 +140,6 @@ def test_images_are_referred_to_by_document_and_number() -> None:
 
 def test_figure_chunks_follow_the_text_chunks_and_cover_no_text() -> None:
     records, chunks = described(text("One. Two. Three."), figure("a"), text("Four."), figure("b"))
-
     assert [chunk.kind for chunk in chunks] == [ChunkKind.FIGURE] * 2
     assert [chunk.index for chunk in chunks] == [1, 2]
     assert all(
@@ -158,7 +154,6 @@ def test_description_has_no_figure_marker() -> None:
         BlockKind.PARAGRAPH, "See here now.", figures=(PlacedFigure(8, Figure(alt="x")),)
     )
     [record], _ = described(inline, text("More."), placeholders=True)
-
     assert "After: See here now." in record.description
     assert "[FIGURE" not in record.description
 

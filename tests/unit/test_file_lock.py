@@ -20,7 +20,6 @@ sys.stdin.read()
 
 def test_a_second_holder_is_turned_away_until_the_first_lets_go(tmp_path: Path):
     first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
-
     assert first.acquire()
     assert first.acquire()
     assert not second.acquire()

@@ -104,7 +104,6 @@ def test_a_pattern_is_expanded_and_remembered(tmp_path: Path, monkeypatch: pytes
     tree(tmp_path, "a.md", "docs/b.md", "docs/deep/c.md", "docs/d.txt", "docs/.e/f.md")
     monkeypatch.chdir(tmp_path)
     root = os.path.realpath(tmp_path)
-
     assert names(find("docs/**/*.md"), tmp_path) == ["docs/b.md", "docs/deep/c.md"]
     assert names(find("*/[bd].*"), tmp_path) == ["docs/b.md", "docs/d.txt"]
     assert names(find("docs/../?.md"), tmp_path) == ["a.md"]
@@ -199,9 +198,7 @@ def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
 def test_ten_thousand_files_are_found_in_one_order(tmp_path: Path) -> None:
     for number in range(100):
         tree(tmp_path, *(f"{number:02}/{place:02}.txt" for place in range(100)))
-
     found = find(tmp_path)
-
     assert len(found) == 10_000
     assert names(found, tmp_path) == sorted(names(found, tmp_path))
     assert len({source.doc_id for source in found}) == 10_000
@@ -218,7 +215,6 @@ def source_for(path: Path, *, origin: str = "") -> Source:
 def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, origin: str) -> None:
     sources = FileSources(supported, max_bytes=10)
     path = Path(os.path.realpath(tmp_path)) / "a.txt"
-
     for content in (b"", b"x", b"x" * 10):
         path.write_bytes(content)
         assert sources.read(source_for(path, origin=origin)) == content
@@ -232,7 +228,6 @@ def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path, monkeypatch: 
     with path.open("wb") as file:
         file.truncate(1 << 40)
     monkeypatch.setattr(os, "read", None)
-
     with raises_code("source_too_large"):
         FileSources(supported).read(source_for(path))
 
@@ -260,7 +255,6 @@ def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) ->
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(root / "s.txt"))
     sources = FileSources(supported)
-
     for path in (root / "pipe.txt", root / "s.txt", root, Path("/dev/zero")):
         with raises_code("source_unreadable"):
             sources.read(source_for(path, origin=origin))
@@ -346,7 +340,6 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 def test_exists_distinguishes_missing_files(tmp_path: Path) -> None:
     sources = FileSources(supported)
     (tmp_path / "dangling").symlink_to("nowhere")
-
     assert sources.exists(str(tmp_path))
     assert sources.exists(str(tmp_path / "dangling"))
     assert not sources.exists(str(tmp_path / "gone"))

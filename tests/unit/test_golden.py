@@ -102,7 +102,6 @@ def test_missing_id_depends_on_question_not_on_place() -> None:
     one, other = {"query": "one", "expected": ["a"]}, {"query": "other", "expected": ["a"]}
     [first, second] = parse(one, other)
     [moved, _] = parse(other, {**one, "expected": ["b"]})
-
     assert first.id != second.id
     assert moved.id == second.id
     assert parse({**one, "top_k": 3})[0].id != first.id

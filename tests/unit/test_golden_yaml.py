@@ -80,9 +80,7 @@ def test_parse_yaml_returns_entries_with_their_lines() -> None:
     assert (first.line, second.line) == (3, 17)
     assert first.lines == {"id": 3, "query": 4, "expected": 5, "relevance": 6, "filters": 10}
     assert second.lines == {"query": 17, "phrases": 18, "expected": 21}
-
     assert read(WHOLE.replace("\n", "\r\n")) == read(WHOLE)
-
     assert parse_yaml("# nothing\n") == []
 
 

@@ -53,7 +53,6 @@ def test_help_describes_every_argument(kind: type) -> None:
 def test_help_describes_functions_filters_and_passage_options() -> None:
     for name in ("open", "restore", "verify_backup"):
         assert undescribed(truespan, name) == [], name
-
     names = list(inspect.signature(World.search).parameters)
     assert {*FILTER_NAMES, *PassageArguments.__annotations__} < set(names)
     assert "Returns:" in (World.search.__doc__ or "")

@@ -68,7 +68,6 @@ def test_html_text_is_read(page: str, expected: list[str]):
 
 def test_code_is_kept_as_it_is():
     page = "<pre>\n  if <b>x</b>:\n\n\ty<br>z</pre>a<pre><div>one</div><div> two</div></pre>"
-
     assert kinds(page) == [
         (BlockKind.CODE, "  if x:\n\n\ty\nz"),
         (BlockKind.PARAGRAPH, "a"),
@@ -123,7 +122,6 @@ def test_tables_become_rows_and_their_caption_stands_before_them():
         "<table><caption>Ages</caption><thead><tr><th>name<th>age</thead>"
         "<tr><td rowspan=2>Ada<td><p>36</p><p>then</p><tr><td colspan=2>Bob<td></table>"
     )
-
     assert kinds(page) == [
         (BlockKind.CAPTION, "Ages"),
         (BlockKind.TABLE, "name | age\nAda | 36 then\nBob |"),

@@ -76,7 +76,6 @@ def test_within_a_note_a_link_at_the_beginning_is_its_mark():
 ])  # fmt: skip
 def test_html_notes_of_common_programs_are_found(page: str):
     found = kinds(f"<p>before</p>{page}<p>after</p>")
-
     assert found == [
         (BlockKind.PARAGRAPH, "before"),
         (BlockKind.FOOTNOTE, "note"),
@@ -89,7 +88,6 @@ def test_html_notes_of_common_programs_are_found(page: str):
 )
 def test_notes_in_a_list_keep_their_numbers(page: str):
     items = "<li>one <a href='#r'>↩</a></li><li>two</li>"
-
     assert kinds(page.format(items) + "<ul><li>item</ul>") == [
         (BlockKind.FOOTNOTE, "1. one"), (BlockKind.FOOTNOTE, "2. two"), (BlockKind.LIST, "- item"),
     ]  # fmt: skip
@@ -98,7 +96,6 @@ def test_notes_in_a_list_keep_their_numbers(page: str):
 def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
     page = "<p>a<a role=doc-noteref href='#n'>1<img src=i.png></a>b</p>"
     (block,) = load_html("page.html", page.encode(), images=False).blocks
-
     assert (block.text, [found.offset for found in block.figures]) == ("a1b", [2])
     assert [shown for _, shown in kinds("a<a role=doc-noteref href='#n'>1<p>2</p>3</a>b")] == [
         "a1", "2", "3b",

@@ -35,9 +35,7 @@ def texts(page: str | bytes) -> list[str]:
 
 def test_pictures_stand_at_their_exact_place():
     page = "<p>one <img src=a.png alt=' A  b '> two<img src=b.png></p><p><img src=c.png></p>"
-
     first, second = loaded(page).blocks
-
     assert first.text == "one two"
     assert first.figures == (
         PlacedFigure(4, Figure("A b", "a.png")),
@@ -51,9 +49,7 @@ def test_html_picture_offsets_are_exact_in_lists():
         "<ul><li>x<ul><li>one<br>two<img src=a></ul></ul>"
         "<table><tr><td>a<td> b<img src=b> c</table><pre>\nx\n<img src=c>y</pre>"
     )
-
     placed = [(block.text, *block.figures) for block in loaded(page).blocks]
-
     assert [(text[: figure.offset], figure.figure.origin) for text, figure in placed[1:]] == [
         ("  - one\n    two", "a"), ("a | b", "b"), ("x\n", "c"),
     ]  # fmt: skip
@@ -114,7 +110,6 @@ def test_html_page_breaks_count_and_left_out_pictures_do_not():
     assert (
         loaded("<p>x</p><nav><img src=a></nav><noscript><img src=b></noscript>").pictures.blips == 0
     )
-
     page = (
         "<p>one <span role=doc-pagebreak aria-label='7'></span>two</p><p role=doc-pagebreak>xi</p>"
     )

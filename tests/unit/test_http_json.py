@@ -98,7 +98,6 @@ def refused(client: JsonClient, kind: str | type[ServiceError]) -> ServiceError:
 
 def test_client_sends_json_and_parses_the_reply(server: Echo, client: JsonClient) -> None:
     said = ask(client).said
-
     [asked] = server.asked
     assert (asked.method, asked.path, said) == ("POST", "/path", asked.body.decode())
     assert asked.content == {"text": SECRET}
@@ -188,7 +187,6 @@ def test_address_is_checked_at_every_connection(
     server.hang_up()
     # Whoever did connect to this address would find the server.
     resolve_to(monkeypatch, ("0.0.0.0", server.port))
-
     assert "addresses that are refused" in refused(client, ProviderRefused).message
     assert len(server.asked) == 1
 
@@ -228,9 +226,7 @@ def test_no_redirect_is_followed(server: Echo, client: JsonClient, status: int) 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_temporary_failure_is_retryable(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
-
     error = refused(client, ProviderUnavailable)
-
     assert isinstance(error, ProviderUnavailable)
     assert error.retryable
     assert error.retry_after == 7.0
@@ -362,10 +358,8 @@ def test_slow_reply_ends_at_the_deadline(server: Echo, head: bytes) -> None:
 def test_silent_server_times_out(server: Echo) -> None:
     gate = threading.Event()
     server.fault = lambda asked: (gate.wait(30) or True) and Answer()
-
     error = refused(client_of(server, bounds=Bounds(read_seconds=0.05)), TimedOut)
     gate.set()
-
     assert "in time" in error.message
     assert error.retryable
 
@@ -379,10 +373,8 @@ def test_expired_request_is_not_sent(server: Echo) -> None:
 def test_requests_keep_the_rate_limit(server: Echo) -> None:
     clock = PassingClock()
     client = client_of(server, clock=clock, pace=RateLimiter(2, clock))
-
     for _ in range(5):
         ask(client)
-
     assert clock.slept == [60.0, 60.0]
     assert len(server.asked) == 5
 
@@ -395,7 +387,6 @@ def test_connections_are_reused_by_any_thread(server: Echo, client: JsonClient) 
         ask(client)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(ask, client).result()
-
     assert len(server.asked) == 6
     assert server.connections == 1
 
@@ -457,9 +448,7 @@ def test_refused_connection_error_says_what_to_do(server: Echo, client: JsonClie
     client = client_of(server, start_advice="Start it.")
     ask(client)
     server.stop()
-
     error = refused(client, ProviderUnavailable)
-
     assert error.retryable
     assert "cannot be reached" in error.message
     assert error.advice == "Start it."
@@ -486,7 +475,6 @@ def test_connection_with_trusted_certificate_is_kept(
 ) -> None:
     monkeypatch.setitem(os.environ, "SSL_CERT_FILE", f"{certificate}.crt")
     client = client_of(encrypted)
-
     assert ask(client).said
     assert ask(client).said
     assert encrypted.connections == 1

@@ -80,7 +80,6 @@ def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack:
     reader = world.reader("ann")
     reader.set_position("1", sentence=3)
     asked = attack.replace("{id}", doc_id(world))
-
     for source in (world.documents, reader):
         with raises_code("image_not_found") as caught:
             source.image(asked)
@@ -264,7 +263,6 @@ def test_images_of_another_revision_are_never_served(assets: AssetFolder, tmp_pa
     home = tmp_path / "assets" / "doc"
     assets.stage_images(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
     os.replace(home / ".staged-two" / "img_001.png", home / "img_001.png")
-
     assert assets.read(HERE, "doc", "one", "img_001.png") is None
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
     assert assets.read(HERE, "doc", "two", "img_002.gif") == b"newest"

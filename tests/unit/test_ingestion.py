@@ -17,9 +17,7 @@ def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixtur
     total = len(lib.points(world))
     lib.embedder.documents.clear()
     paragraphs[20] = paragraphs[20].replace("Sentence 3 tells", "Sentence three says")
-
     world.ingest(lib.write("world/a.txt", "\n\n".join(paragraphs)))
-
     assert 0 < len(lib.embedder.documents) <= 4 < total
     assert_settled(lib, world)
 

@@ -68,9 +68,7 @@ def test_latest_job_comes_first_with_unchanged_documents(lib: LibraryFixture) ->
     world = new_world(lib)
     paths = files(lib, 2)
     first, second = world.ingest(paths).job, world.ingest(paths).job
-
     jobs = world.jobs.list()
-
     assert [job.id for job in jobs] == [second, first]
     assert jobs[0].counts.unchanged == 2
     assert {one.state for one in world.jobs.documents(second)} == {DocumentState.UNCHANGED}

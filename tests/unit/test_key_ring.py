@@ -151,10 +151,8 @@ def test_rings_with_one_store_share_cooldowns() -> None:
     first = Ring(key("a"), key("b"))
     second = KeyRing("openai", [key("a"), key("b")], first.cooldowns, first.clock)
     server = Server(a=reply(429, 30.0))
-
     first.send(server)
     second.send(MODEL, server)
-
     assert server.came == ["a", "b", "b"]
 
 
@@ -178,7 +176,6 @@ def test_denied_keys_are_an_error_and_hide_no_cooling_key() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
     assert [type(ring.error(server)) for _ in range(2)] == [ProviderRefused, ProviderRefused]
     assert server.came == ["a", "b"]
-
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(429, 9.0))
     error = ring.error(server)
     assert error.code == "provider_cooldown"
@@ -212,7 +209,6 @@ def test_disabled_key_is_not_validated_and_names_are_unique() -> None:
     unread = ProviderKey("openai", "old", Secret(""), enabled=False)
     assert Ring(unread, key("a")).send(server).status == 200
     assert server.came == ["a"]
-
     with pytest.raises(InvalidConfiguration):
         Ring(key("a"), key("a"))
 

@@ -68,7 +68,6 @@ def test_sample_decides_by_few_letters_and_nothing_after_it() -> None:
 def test_ordinary_english_is_found_without_the_detector() -> None:
     _classifier.cache_clear()
     english = "The keeper of the lamps said that “it was not there” — and he went to the harbour. "
-
     assert detect_language(english * 4) == "en"
     assert _classifier.cache_info().currsize == 0
     assert detect_language(english) == "en"
@@ -79,7 +78,6 @@ def test_english_with_a_part_of_names_is_found_without_the_detector() -> None:
     _classifier.cache_clear()
     english = "The keeper of the lamps said that it was not there, and he went to the harbour. "
     names = "Hendrik Visser of Delft and Anna Petrova of Kazan met Jon Olsen yesterday. "
-
     assert detect_language(names * 4 + english * 6) == "en"
     assert _classifier.cache_info().currsize == 0
     detect_language(names * 8)

@@ -93,8 +93,6 @@ def test_a_title_has_no_characters_that_control_a_terminal() -> None:
         "<meta name='author' content='A. \x1b]0;B\x07'></head>"
         "<body><h1>Night\x1b[2J\twatch\u2066</h1><p>It burned.</p></body></html>"
     )
-
     loaded = load("lamp.html", page.encode())
-
     said = (loaded.title, loaded.properties.title, *loaded.properties.authors)
     assert said == ("Night[2J watch", "The[31m lamp", "A. ]0;B")

@@ -70,10 +70,8 @@ def test_bundled_file_with_one_bit_changed_is_refused(bundled_folder: Path, name
     contents = {file: BUNDLED.read(file) for file in FILES}
     contents[name] = flip_bit(contents[name])
     put(bundled_folder, network=contents[NETWORK_FILE], tokenizer=contents[TOKENIZER_FILE])
-
     with pytest.raises(ModelUnavailable, match="The SHA-256 of") as refusal:
         LocalModel().read(name)
-
     assert "reinstall" in refusal.value.advice
 
 

@@ -255,9 +255,7 @@ def test_broken_messages_do_not_stop_the_others() -> None:
     box = FROM.join(
         [b"", b"Subject: 1\n\nText\n", b"Subject: 2\n" + nested, b"Subject: 3\n\nText\n"]
     )
-
     refused = [member.refusal is not None for member in members_of("a.mbox", box)]
-
     assert refused == [False, True, False]
 
 

@@ -64,9 +64,7 @@ class Folder:
 @proves("manifest.lines")
 def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b/c.md", "b/d/e.md", "b/d/photo.png", ".f/g.md")
-
     found = folder.expand("a.txt", {"path": "b/**/*.md", "tags": ["b"]}, "gone/*.txt", "gone.txt")
-
     assert [source.name for source in found] == ["a.txt", "c.md", "e.md"]
     assert [source.declared.tags for source in found] == [None, ("b",), ("b",)]
     assert {source.origin for source in found} == {str(folder.manifest)}
@@ -106,7 +104,6 @@ def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:
 
 def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt", "c/y.txt", "c/x.txt", "d.txt", "e.txt")
-
     assert folder.names(
         {"path": "e.txt", "priority": 0},
         "d.txt",
@@ -205,9 +202,7 @@ def test_patterns_do_not_enter_linked_folders(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "sub/b.txt")
     folder.link("folder", folder.outside)
     folder.link("sub/again", "..")
-
     found = folder.expand("**/*.txt")
-
     assert [source.name for source in found] == ["a.txt", "b.txt"]
     assert folder.expand("**/secret.txt", "*/secret.txt", "[f]older/secret.txt").sources == ()
 
@@ -218,7 +213,6 @@ def test_links_that_stay_inside_lead_to_the_file_itself(tmp_path: Path) -> None:
     folder.link("folder", "real")
     folder.link("absolute.txt", folder.root / "real/a.txt")
     folder.link("roundabout.txt", "../library/real/a.txt")
-
     for path in ("link.txt", "folder/a.txt", "folder/*", "absolute.txt", "roundabout.txt"):
         assert folder.names(path) == ["real/a.txt"]
 
@@ -229,9 +223,7 @@ def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
     folder.link("ping", "pong")
     folder.link("pong", "ping")
     folder.link("within", "within/x")
-
     found = folder.expand("self.txt", "ping/a.txt", "pong", "within/x", "*.txt")
-
     assert [source.name for source in found] == ["a.txt"]
     assert (len(found.unmatched), found.unsupported) == (4, 1)
 
@@ -263,9 +255,7 @@ def test_pipes_sockets_and_devices_are_never_opened(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder.root / "s.txt"))
     folder.link("zero.txt", "/dev/zero")
-
     found = folder.faults("a.txt", "pipe.txt", "s.txt", "zero.txt", "p*.txt")
-
     assert [line for line, _ in found] == [2, 3, 4, 5]
 
 
@@ -347,16 +337,13 @@ def test_linked_manifest_belongs_to_the_folder_of_the_link(tmp_path: Path) -> No
     folder = Folder(tmp_path, "a.txt")
     (folder.outside / "m.jsonl").write_text('{"path": "a.txt"}')
     folder.link("m.jsonl", folder.outside / "m.jsonl")
-
     [source] = folder.sources.expand(str(folder.root / "m.jsonl"), [Entry(1, "a.txt")])
-
     assert source.path == str(folder.root / "a.txt")
     assert source.origin == str(folder.root / "m.jsonl")
 
 
 def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
     sources = FileSources(supported)
-
     with raises_code("source_missing"):
         sources.expand(str(tmp_path / "gone" / "m.jsonl"), [Entry(1, "a.txt")])
     with raises_code("source_missing"):

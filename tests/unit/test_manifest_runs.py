@@ -81,10 +81,8 @@ def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixtur
     world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
     path = manifest(lib, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
     lib.journal.clear()
-
     with raises_code("manifest_invalid", match="line 3: profile"):
         world.ingest(manifest=path)
-
     assert world.documents.list() == []
     assert lib.embedder.calls == 0
     assert not [call for call in lib.journal if call.split(".")[-1] in WRITES]
@@ -95,11 +93,9 @@ def test_a_line_that_leads_outside_ingests_nothing_at_all(lib: LibraryFixture, t
     world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
     (lib.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
-
     for line in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "*.txt", "a\0.txt"):
         with raises_code("manifest_invalid", match="line 2"):
             world.ingest(manifest=manifest(lib, "a.txt", line))
-
     assert world.documents.list() == []
     assert lib.embedder.calls == 0
 
@@ -140,9 +136,7 @@ def test_the_same_manifest_again_does_nothing(lib: LibraryFixture) -> None:
     path = manifest(lib, {"path": "*.txt", "tags": ["x"]})
     world.ingest(manifest=path)
     asked = lib.embedder.calls
-
     report = world.ingest(manifest=path, prune=True)
-
     assert (report.unchanged, report.ingested, report.removed) == (2, [], [])
     assert lib.embedder.calls == asked
 
@@ -173,7 +167,6 @@ def test_folder_sync_removes_missing_files_of_that_folder_only(lib: LibraryFixtu
     world.ingest([kept, gone, lib.write("out/c.txt", story(3, "tower"))])
     os.unlink(gone)
     os.unlink(lib.folder / "files" / "out" / "c.txt")
-
     assert world.ingest(str(lib.folder / "files" / "in"), prune=True).removed == ["in/b.txt"]
     assert names(world) == ["a.txt", "c.txt"]
     assert_settled(lib, world)

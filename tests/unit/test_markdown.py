@@ -18,9 +18,7 @@ def places_of(text: str) -> list[tuple[str | None, str | None]]:
 def test_markdown_markup_is_removed_and_breaks_and_html_are_kept():
     text = 'A *b* **c** `d  e` [f](http://x.y "t") ![g *h*](i.png) <http://j.k> \\* &amp; &copy;'
     assert texts_of(text) == ["A b c d  e f g h http://j.k * & ©"]
-
     assert texts_of("soft\nhard  \nend\\\nlast") == ["soft\nhard\nend\nlast"]
-
     assert texts_of("<div>kept <b>all</b></div>\n\n<!-- even this -->") == [
         "<div>kept <b>all</b></div>",
         "<!-- even this -->",
@@ -30,9 +28,7 @@ def test_markdown_markup_is_removed_and_breaks_and_html_are_kept():
 def test_list_items_have_their_marks_and_are_indented_by_level():
     nested = "- one\n  goes on\n- two\n  1. first\n  2. second\n\n     below it\n- three"
     text = f"{nested}\n\n7. seven\n8. eight"
-
     blocks = load_markdown(text).blocks
-
     assert {block.kind for block in blocks} == {BlockKind.LIST}
     assert [block.text for block in blocks] == [
         "- one\n  goes on", "- two", "  1. first", "  2. second", "    below it", "- three",
@@ -50,7 +46,6 @@ def test_markdown_code_is_kept_and_tables_become_rows():
 
 def test_quotes_keep_their_text_and_make_no_chapters():
     text = "> # Not a heading\n>\n> said\n> she\n>\n> - item"
-
     assert [(block.kind, block.text, block.chapter) for block in load_markdown(text).blocks] == [
         (BlockKind.QUOTE, "Not a heading", None),
         (BlockKind.QUOTE, "said\nshe", None),

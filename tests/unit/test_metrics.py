@@ -70,7 +70,6 @@ def test_figures_equal_a_calculation_place_by_place() -> None:
 def test_figures_equal_those_that_trec_eval_gave() -> None:
     recorded = Path(__file__).parents[1] / "fixtures" / "trec_eval.jsonl"
     cases = [json.loads(line) for line in recorded.read_text().splitlines()]
-
     for case in cases:
         ours = document_metrics(case["ranking"], case["grades"], case["top_k"])
         for name in ("hit", "reciprocal_rank", "recall", "precision", "ndcg"):
@@ -146,7 +145,6 @@ def test_a_mean_is_over_the_queries_that_have_the_figure() -> None:
         QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0),
         QueryMetrics(),
     ]
-
     assert averages(mixed) == QueryMetrics(0.5, 0.5, None, None, 0.5, 0.0)
     assert averages([]) == QueryMetrics()
 

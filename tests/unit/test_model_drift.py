@@ -99,7 +99,6 @@ def test_probes_are_kept_by_the_first_run_and_not_asked_without_embedding(drift:
         PROBES
     )
     drift.embedder.changed = True
-
     assert lib.library.world("world").ingest(lib.folder / "files" / "world").unchanged == 1
     assert len(drift.embedder.documents) == asked
 
@@ -153,9 +152,7 @@ def test_unconfirmed_queries_are_covered_by_the_next_confirmation(drift: Drift) 
         world.search(query)
     before = drift.cached()
     drift.lib.clock.time += CONFIRM_SECONDS
-
     world.search("quiet")
-
     assert (before, drift.cached()) == ((3, 2), (4, 0))
 
 
@@ -164,7 +161,6 @@ def test_unconfirmed_query_is_used_after_a_confirmation(drift: Drift) -> None:
     first = drift.process()
     found = [first.search(query).passages for query in words]
     queries, probes = len(embedder.queries), len(embedder.documents)
-
     second = drift.process()
     assert [second.search(query).passages for query in words] == found
     assert (len(embedder.queries), len(embedder.documents)) == (queries, probes + 1)
@@ -194,7 +190,6 @@ def test_unconfirmed_query_needs_the_provider_in_a_new_process(drift: Drift) -> 
         first.search(query)
     drift.embedder.before = fail
     second = drift.process()
-
     with pytest.raises(ProviderUnavailable):
         second.search("water")
     assert second.search("harbour").passages
@@ -273,12 +268,10 @@ def test_unconfirmed_query_does_not_survive_an_erasure(drift: Drift) -> None:
 def test_a_provider_that_failed_may_have_another_model_when_it_is_back(drift: Drift) -> None:
     embedder, world = drift.embedder, drift.process()
     world.search("harbour")
-
     embedder.before = fail
     with pytest.raises(ProviderUnavailable):
         world.search("water")
     embedder.before, embedder.changed = None, True
-
     with pytest.raises(ModelDrifted):
         world.search("water")
 

@@ -94,9 +94,7 @@ def test_file_of_the_same_name_is_preferred_as_moved(lib: LibraryFixture) -> Non
     lib.write("z/a.txt", story(9))
     lib.write("z/b.txt", story(9))
     os.remove(folder(lib) / "a.txt")
-
     report = world.ingest(str(folder(lib)), prune=True)
-
     assert [moved.after for moved in report.moved] == ["files/z/a.txt"]
     assert len(world.documents.list()) == 3
 
@@ -105,9 +103,7 @@ def test_copy_beside_its_original_is_a_new_document(lib: LibraryFixture) -> None
     world = ingested(lib, a__txt=story(9), gone__txt=story(9, "garden"))
     lib.write("copy.txt", story(9))
     os.remove(folder(lib) / "gone.txt")
-
     report = world.ingest(str(folder(lib)), prune=True)
-
     assert (report.moved, report.ingested) == ([], ["copy.txt"])
     assert report.removed == ["files/gone.txt"]
 
@@ -116,9 +112,7 @@ def test_moved_file_with_another_ending_is_a_new_revision(lib: LibraryFixture) -
     world = ingested(lib, a__txt="# Lamps\n\nThe lamp is red. It hangs low.")
     number = only(world).number
     os.rename(folder(lib) / "a.txt", folder(lib) / "a.md")
-
     report = world.ingest(str(folder(lib)), prune=True)
-
     assert (report.ingested, len(report.moved)) == (["a.md"], 1)
     assert (only(world).number, only(world).title) == (number, "Lamps")
     assert world.ingest(str(folder(lib)), prune=True).unchanged == 1

@@ -20,10 +20,8 @@ def lines_of(name: str, content: str) -> list[str]:
 
 def test_deep_markdown_is_text_and_loses_no_item():
     assert lines_of("a.md", "> " * 300 + "deep") == ["> " * 299 + "> deep"]
-
     lines = lines_of("a.md", "\n".join("  " * depth + f"- item {depth}" for depth in range(60)))
     assert [line.strip() for line in lines] == [f"- item {depth}" for depth in range(60)]
-
     within, deep = ("![" * depth + "words" + "](b)" * depth for depth in (5, 300))
     assert lines_of("a.md", within) == ["words"]
     [line] = lines_of("a.md", deep)
@@ -34,7 +32,6 @@ def test_deep_lists_and_tables_of_pages_are_flattened():
     lines = lines_of("a.html", "<ul><li>item" * 60 + "</li></ul>" * 60)
     assert len(lines) == 60
     assert max(len(line) - len(line.lstrip()) for line in lines) == 38
-
     row = "<table><tr><th>h<th>i</tr><tr><td>a<td>"
     assert lines_of("a.html", row * 8 + "deep")[-1] == "a | deep"
     assert lines_of("a.html", row * 12 + "deep")[-1] == "a | " + "h i a " * 4 + "deep"
@@ -45,7 +42,6 @@ def test_the_text_of_deep_links_in_pages_is_not_collected_again():
     start = line.position()
     for _ in range(16):
         line.add("a")
-
     assert line.text_since(start) == "a" * 16
     line.add("a")
     assert line.text_since(start) is None

@@ -81,5 +81,4 @@ def test_the_text_after_the_third_heading_decides_nothing() -> None:
         "", "1. A list.\n\n2. Of 1999 and 2001.\n\n" * 400, make_text(["Chapter 9"]),
         "\n\nPART I\n\n",
     ]  # fmt: skip
-
     assert {likeness_of(f"{head}\n\n{tail}") for tail in tails} == {Likeness.NOVEL}

@@ -55,7 +55,6 @@ def test_recognised_lines_become_paragraphs_in_reading_order():
             for number, line in enumerate(LINES)
         ]
         page += [box("Here ends it.", 100, 500, slope=slope)]
-
         assert texts(page[::-1]) == [" ".join(LINES), "Here ends it."], slope
 
 
@@ -104,7 +103,6 @@ def test_images_are_listed_only_with_ocr():
     heads = (
         PNG, b"\xff\xd8\xff\xe0", b"II*\0", b"MM\0*", b"RIFF\1\2\3\4WEBP", b"BM\1\2\3\4\0\0\0\0",
     )  # fmt: skip
-
     assert {format_name("scan", head + bytes(20)) for head in heads} == {"image"}
     for ending in ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp", "PNG"):
         assert supported(f"a.{ending}", ocr=True)

@@ -90,7 +90,6 @@ def test_failed_work_without_storage_can_be_retried(
 
         with raises_code("blank_query"):
             ask(lib, work)
-
     assert ask(lib, lambda: b"at last") == b"at last"
 
 

@@ -164,7 +164,6 @@ def test_every_language_has_the_texts_of_english() -> None:
 def test_differences_between_languages_are_found() -> None:
     english = {"a": {"b": "{n} of {m}", "c": {"one": "{count} file", "other": "{count} files"}}}
     german = {"a": {"b": "{n} von {k}", "c": "Dateien", "d": "mehr"}}
-
     assert differences(german, english) == [
         "a.b has other placeholders", "a.c is of another kind", "a.d is superfluous",
     ]  # fmt: skip
@@ -204,6 +203,5 @@ def test_every_named_text_and_translated_error_exists() -> None:
     known = dict(entries(tables()["en"]))
     assert named
     assert [name for name in named if not isinstance(known.get(name), str)] == []
-
     codes = tables()["en"]["codes"]
     assert {*codes["problems"], *codes["sources"]} <= {*error_codes()}

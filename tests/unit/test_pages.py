@@ -35,7 +35,6 @@ def texts(page: Any) -> list[str]:
 def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> None:
     page = world.documents.sentences("ferry.md")
     text = world.documents.text("ferry.md")
-
     assert texts(page)[:7] == SENTENCES
     assert [one.sid for one in page.sentences] == list(range(8))
     assert all(text[one.start : one.end] == one.text for one in page.sentences)
@@ -134,7 +133,6 @@ def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=5)
     whole = world.documents.sentences(1).sentences
-
     assert reader.sentences(limit=1000).sentences == whole[:6]
     assert reader.sentences("ferry.md", offset=3, limit=2).sentences == whole[3:5]
     for first, count, last, more in ((0, 5, 4, True), (0, 6, 5, False), (5, 9, 5, False)):
@@ -214,7 +212,6 @@ def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
     world.reader("ann").set_position("ferry.md", sentence=2)
     bound = Library(lib.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
     own = bound.world("world")
-
     assert len(own.reader("ann").sentences().sentences) == 3
     with pytest.raises(NotAllowed):
         own.documents.sentences(1)

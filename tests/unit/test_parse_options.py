@@ -73,7 +73,6 @@ def test_parse_options_of_a_manifest_line_override_the_settings(tmp_path: Path) 
 def test_ocr_without_the_extra_is_refused_before_reading(lib: LibraryFixture, tmp_path: Path):
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
     world = lib.library.create_world("world")
-
     with pytest.raises(InvalidArgument, match="extra 'ocr'"):
         world.ingest(path, ocr=True)
     with pytest.raises(InvalidArgument, match="ocr must be true or false"):

@@ -46,17 +46,14 @@ def test_an_indent_after_a_full_stop_begins_a_paragraph():
     words = [
         *column(first), *column(["   " + FULL[0].strip()], top=684), *column(FULL[1:], top=672),
     ]  # fmt: skip
-
     assert len(texts(Page(words))) == 2
 
 
 def test_pdf_short_lines_other_sizes_and_items_are_paragraphs():
     verse = ["The lamp is out,", "the ferry gone,", "and nobody about", "to see the dawn"]
     assert texts(Page([*column(FULL), *column(verse, top=640)]))[1] == "\n".join(verse)
-
     words = [Words(72, 720, "The Landing", 18), *column(FULL, top=700)]
     assert texts(Page(words))[0] == "The Landing"
-
     items = ["• one lamp that had gone", "• two oars"]
     blocks = loaded(Page([*column(FULL), *column(items, top=684)])).blocks
     assert [block.text for block in blocks[1:]] == items
@@ -139,7 +136,6 @@ def test_pdf_text_outside_of_the_page_is_ignored():
     words = [
         *column(FULL), Words(-400, 600, "hidden"), Words(72, 1500, "hidden"), Words(72, 20, "cut"),
     ]  # fmt: skip
-
     assert texts(Page(words, crop=(0, 100, 612, 792))) == [" ".join(FULL)]
 
 
@@ -220,7 +216,6 @@ def test_broken_words_are_mended_and_ligatures_are_letters():
 def test_pdf_words_follow_the_hyphens_of_language_and_text():
     lines = ["Das Haus und die Tür des Hauses sind still, halt und gut", "der Haus-", "halt"]
     assert join_lines("der Haus-", "halt", Spelling.of_lines(lines)) == ("der Haus", "")
-
     lines = [
         "The light-house is old. Nobody knows who has built the light-",
         "house, or when. Nobody has asked for years, and the keeper of",
@@ -262,7 +257,6 @@ def test_page_numbers_are_dropped_and_running_heads_kept_once_between_paragraphs
     text = "\n".join(texts(*numbered(5)))
     assert text.count("The Glass Ferry") == 1
     assert not any(f"\n{number}\n" in f"\n{text}\n" for number in range(7, 12))
-
     title = Page([Words(200, 500, "The Glass Ferry", 20)])
     blocks = loaded(title, *numbered(5)).blocks
     assert [len(block.pages) for block in blocks[1:]] == [5]
@@ -272,7 +266,6 @@ def test_pdf_other_lines_at_an_edge_are_kept():
     pages = [
         Page(column([f"{word} is said of it", *FULL])) for word in ("One", "Two", "Six", "Ten")
     ]
-
     assert all(
         word in "\n".join(texts(*pages)) for word in ("One is", "Two is", "Six is", "Ten is")
     )
@@ -333,7 +326,6 @@ def test_pdf_heading_of_two_lines_is_a_single_block():
         Words(72, 700, "How the Ferry", 16), Words(72, 680, "was Lost", 16), *column(FULL, top=640),
     ]  # fmt: skip
     blocks = loaded(Page(words), outline=[Bookmark("How the Ferry was Lost", 0, 720)]).blocks
-
     assert blocks[0].kind is BlockKind.HEADING
     assert blocks[0].text.split() == ["How", "the", "Ferry", "was", "Lost"]
 
@@ -360,7 +352,6 @@ def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
 def test_without_an_outline_chapters_are_told_as_in_plain_text():
     words = [Words(72, 700, "CHAPTER I"), *column(FULL, top=660)]
     blocks = loaded(Page(words)).blocks
-
     assert [(block.kind, block.chapter) for block in blocks] == [
         (BlockKind.HEADING, "CHAPTER I"),
         (BlockKind.PARAGRAPH, "CHAPTER I"),

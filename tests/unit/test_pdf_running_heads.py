@@ -166,9 +166,7 @@ def file(tmp_path: Path) -> str:
 @proves("loader.running-heads")
 def test_running_heads_are_in_the_report_and_the_log(tmp_path: Path, file: str) -> None:
     world = make_library(tmp_path / "library").library.create_world("world")
-
     report = world.ingest(file)
-
     (said,) = report.warnings
     assert said.startswith("report.pdf: 4 lines were left out as running heads or page numbers: ")
     assert '"Ann Lee, ann@lee.example, page 2"' in said
@@ -182,9 +180,7 @@ def test_running_heads_in_a_report_are_sanitized(tmp_path: Path, file: str) -> N
     world = make_library(tmp_path / "library", preparation=preparation).library.create_world(
         "world"
     )
-
     (said,) = world.ingest(file).warnings
-
     assert "4 lines were left out" in said
     assert "lee" not in said
 

@@ -53,7 +53,6 @@ def dark_rows(rendering: Rendering) -> set[int]:
 
 def test_sentences_of_a_page_are_located_by_line():
     found = drawn(file_of(*LINES), *SENTENCES)
-
     assert [len(boxes) for boxes in found.boxes] == [1, 2, 1]
     (left, top, right, bottom) = found.boxes[0][0]
     assert left == pytest.approx(72 / 612, abs=0.005)
@@ -166,7 +165,6 @@ def test_web_page_keeps_text_and_loses_scripts():
 
 def test_image_is_shown_as_it_is_and_never_in_part():
     png = b"\x89PNG\r\n\x1a\n" + b"0" * 40
-
     found = draw(png, PictureRequest("a.png", 1))
     assert found is not None
     assert (found.media_type, found.data) == ("image/png", png)
@@ -213,7 +211,6 @@ def test_folder_keeps_the_files_of_one_source(tmp_path: Path):
     folder.write(WORLD, "book", "aa", "a", b"old")
     folder.write(WORLD, "book", "bb", "a", b"new")
     folder.keep_only(WORLD, "book", "bb")
-
     assert folder.read(WORLD, "book", "aa", "a") is None
     assert folder.read(WORLD, "book", "bb", "a") == b"new"
     assert folder.remove(WORLD, "book").files == 1

@@ -76,7 +76,6 @@ def removed(
 def test_only_missing_files_within_the_roots_are_removed() -> None:
     documents = [document(path) for path in ("/a/1.txt", "/a/2.txt", "/a/b/3.txt", "/c/4.txt")]
     assert removed(documents, [source("/a/1.txt")], Root("/a", 1)) == ["/a/2.txt", "/a/b/3.txt"]
-
     paths = ["/ab/1.txt", "/1.txt", "/a", "/A/1.txt", "/a/../c/1.txt", "relative.txt", ""]
     documents = [document(path) for path in paths]
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1)) == []
@@ -125,16 +124,13 @@ def test_new_manifest_id_removes_the_old_document() -> None:
     sources = [source(f"/shelf/{n}.txt", f"new-{n}", origin=MANIFEST) for n in (1, 2, 3)]
     there = [found.path for found in sources]
     root = Root("/shelf", 3, origin=MANIFEST)
-
     gone = removed([foreign, named, by_itself], sources, root, there=there)
-
     assert gone == ["/shelf/1.txt", "/shelf/2.txt"]
 
 
 def test_root_without_files_must_be_confirmed() -> None:
     documents = [document("/a/1.txt"), document("/b/2.txt")]
     roots = Root("/a", 0), Root("/b", 1)
-
     with pytest.raises(InvalidArgument, match="/a"):
         removed(documents, [source("/b/3.txt")], *roots)
     assert removed(documents, [source("/b/3.txt")], *roots, allow_empty=True) == [

@@ -41,7 +41,6 @@ def texts(*slides: str, **parts) -> list[str]:
 
 def test_pptx_slides_keep_the_presentation_order() -> None:
     found = loaded(title("Second"), title("First"), title("Third"), order=[2, 1, 3])
-
     assert [(block.text, block.pages) for block in found.blocks] == [
         ("First", (PageStart(0, 1, "slide"),)),
         ("Second", (PageStart(0, 2, "slide"),)),
@@ -71,7 +70,6 @@ def test_slide_title_is_section_and_presentation_section_chapter() -> None:
 def test_a_passage_is_on_its_slide() -> None:
     found = loaded(title("One") + shape("First."), title(""), shape("Third.") + shape("Also."))
     canonical = assemble(found.blocks)
-
     for words, slides in (("First.", "slide 1"), ("Also.", "slide 3")):
         start = canonical.text.index(words)
         assert canonical.location(start, start + len(words)) == slides
@@ -122,7 +120,6 @@ def test_pptx_contents_list_is_marked() -> None:
         title("Contents") + shape(line("Costs", BULLET) + line("Sales", BULLET)),
         title("Costs") + shape("They rise and nobody knows the reason."),
     ]
-
     marked = [block.text for block in loaded(*slides).blocks if block.is_contents]
     assert marked == ["Contents", "- Costs", "- Sales"]
 
@@ -162,7 +159,6 @@ def test_groups_are_read_in_order_and_alternatives_once() -> None:
         f"<mc:AlternateContent><mc:Choice>{shape('new')}</mc:Choice>"
         f"<mc:Fallback>{shape('old')}</mc:Fallback></mc:AlternateContent>"
     )
-
     assert texts(group(shape("a"), group(shape("b")), either) + shape("c")) == [
         *("a", "b", "new", "c")
     ]
@@ -220,7 +216,6 @@ def test_schemes_of_numbers_are_written_as_powerpoint_does() -> None:
 def test_a_table_is_rows_of_cells_and_knows_its_header() -> None:
     merged = '<a:tc hMerge="1"><a:txBody><a:p><a:r><a:t>unseen</a:t></a:r></a:p></a:txBody></a:tc>'
     rows = (["Item", "Price"], ["Lamp¶brass", "4"], ["Both", merged], ["", ""])
-
     for properties, header in ((' firstRow="1"', 1), (' firstRow="0"', 0), ("", 0)):
         [block] = loaded(table(*rows, properties=properties)).blocks
         assert block.kind is BlockKind.TABLE
@@ -247,7 +242,6 @@ def test_chart_keeps_the_titles_and_leaves_values_out() -> None:
         relations=[("c1", "chart", "../charts/chart1.xml")],
         members={"ppt/charts/chart1.xml": CHART},
     )
-
     assert [block.text for block in found.blocks] == ["Sales", "Boats"]
 
 
@@ -306,7 +300,6 @@ def test_damaged_parts_cost_no_other_slide_and_are_told() -> None:
         order=[1, 2, 3, 1, 9],
         members={"ppt/slides/slide2.xml": "<broken", "ppt/slideLayouts/layout.xml": "<broken"},
     )
-
     assert [block.text for block in found.blocks] == ["One", "Three"]
     assert found.warnings == ("Slides that are damaged or missing: 3.",)
 

@@ -17,7 +17,6 @@ def test_work_before_the_first_chunk_is_reading() -> None:
 
 def test_rates_name_tokens_and_device_once_known() -> None:
     busy = Progress(0.2, 3, 35, 6000, 6000, "note.md", tokens=1_500_000, device="cuda NVIDIA H200")
-
     assert describe_rates(START, 9.0) == ""
     assert describe_rates(busy, 0.1) == "6000 chunks, on cuda NVIDIA H200"
     assert (

@@ -42,7 +42,6 @@ def start(
 @proves("embedding.concurrency")
 def test_all_clients_of_an_address_share_the_lowest_limit() -> None:
     slots = slots_for("provider:1", 5)
-
     assert slots_for("provider:1", 2) is slots is slots_for("provider:1", 3)
     assert slots.limit == 2
     assert slots_for("provider:2", 3) is not slots

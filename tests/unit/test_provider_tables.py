@@ -87,7 +87,6 @@ def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
         options = library._components.rerank
     assert options is not None
     assert options.reranker.name == "acme"
-
     write(tmp_path, '[rerank]\nkind = "acme"\n')
     with pytest.raises(InvalidConfiguration, match="needs the setting rerank_model"):
         open_library(tmp_path)

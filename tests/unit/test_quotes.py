@@ -80,9 +80,7 @@ def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
 def test_verified_quote_has_its_place() -> None:
     other = source("Nothing of the kind.", document=2)
     chunk = source(TEXT, start=500, last_sid=9)
-
     (quote,) = check_quotes("“hangs on hook seven”", [other, chunk], sids).found
-
     assert (quote.document, quote.chunk_id) == (1, chunk.chunk_id)
     begin = 500 + TEXT.index("hangs")
     assert (quote.first_sid, quote.last_sid) == (begin, begin + len("hangs on hook seven"))
@@ -97,7 +95,6 @@ def test_quote_may_span_two_adjacent_chunks() -> None:
 
 def test_a_quote_never_reaches_across_a_gap() -> None:
     first, second = source("He did "), source("kill her.", start=11)
-
     assert verified("“He did kill her.”", first, second) == [False]
     # A gap of one character.
     near = source("kill her.", start=8)
@@ -116,7 +113,6 @@ def test_words_about_a_figure_have_the_place_of_the_figure() -> None:
 def test_folding_keeps_track_of_where_each_character_came_from() -> None:
     text = "  A …  —  b\u00adc\n\n“d”"
     folded, origins = fold(text)
-
     assert folded == 'A ...-bc "d"'
     assert len(origins) == len(folded)
     assert [text[origin] for origin in origins][:1] == ["A"]
@@ -248,7 +244,6 @@ def test_a_quote_cuts_neither_words_nor_numbers() -> None:
         for text, quote in rows(table)
         if verified(f"\u201c{quote}\u201d", source(text)) != [stands]
     ]
-
     assert not wrong
 
 

@@ -53,11 +53,9 @@ def test_waiting_threads_get_different_start_times() -> None:
 def test_rate_limiter_does_not_wait_below_the_limit() -> None:
     clock = PassingClock()
     pace = RateLimiter(2, clock)
-
     for _ in range(4):
         pace.wait()
         clock.time += 30
-
     assert clock.slept == []
 
 

@@ -102,7 +102,6 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
 def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(lib: LibraryFixture) -> None:
     world = lib.world()
     world.ingest(lib.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
-
     for _ in range(2):
         metadata = world.search("harbour", floor=0.0).passages[0].metadata
         assert metadata is not None

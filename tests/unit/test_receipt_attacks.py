@@ -240,7 +240,6 @@ def test_other_key_under_a_known_id_is_refused(signed: Signed, verifiers: list[M
     known = signed.keys["keys"][0]["key_id"]
     made["envelope"]["signatures"][0]["keyid"] = known
     keys["keys"][0]["key_id"] = known
-
     found = [failure(verifier, json.dumps(made), keys) for verifier in verifiers]
     assert found == ["unknown_key", "unknown_key"]
 
@@ -249,7 +248,6 @@ def test_other_key_under_a_known_id_is_refused(signed: Signed, verifiers: list[M
 def test_equal_keys_and_half_characters_are_refused(signed: Signed, verifiers: list[ModuleType]):
     text = json.dumps(signed.receipt)
     half = signed.receipt | {"texts": [signed.receipt["texts"][0] + "\ud800"]}
-
     for verifier in verifiers:
         assert (
             failure(verifier, '{"texts": ["Other."], ' + text[1:], signed.keys) == "not_a_receipt"
@@ -260,7 +258,6 @@ def test_equal_keys_and_half_characters_are_refused(signed: Signed, verifiers: l
 @proves("proof.verified")
 def test_receipt_in_another_encoding_is_refused(signed: Signed, verifiers: list[ModuleType]):
     text = json.dumps(signed.receipt)
-
     for verifier in verifiers:
         assert verifier.verify(text.encode(), signed.keys)
         for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32"):

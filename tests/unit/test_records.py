@@ -136,7 +136,6 @@ def test_json_depth_and_repeated_names_are_limited() -> None:
     for value in (inner, [[inner]] * 20, [inner] * 20, {"a": [inner] * 20}):
         found = load("x.json", json.dumps({name: value}).encode())
         assert sum(len(each.text) + len(each.section or "") for each in found.blocks) < 10_000_000
-
     for data in ("[" * 100_000, '{"a":' * 5000, "[" * 200 + "]" * 200):
         with raises_code("source_unsafe"):
             load("x.json", data.encode())

@@ -54,7 +54,6 @@ def test_contract_world_ranks_by_the_blend_alone(tmp_path: Path) -> None:
 def test_question_with_a_quoted_word_finds_other_passages(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     question = 'who hid the key that is called "zebra" near the harbour'
-
     found = world.search(question, floor=0.0)
     assert sources(found)[0] == "b.txt"
     assert "no_phrase_matches" in codes(found)
@@ -86,7 +85,6 @@ def test_passage_with_the_quoted_text_is_always_a_candidate(tmp_path: Path) -> N
     texts = {f"t{n}__txt": f"{other} {n}" for n in range(70)}
     world = make_library(tmp_path).world(**texts, z__txt=f"The night quay. {FILLER * 4}")
     found = world.search('which lamp of the ship is at "night quay"', floor=0.0, top_k=80)
-
     places = sources(found)
     blends = [one.fused.blend for one in found.passages if one.fused]
     assert blends[places.index("z.txt")] is not None
@@ -145,7 +143,6 @@ VESSELS = {
 def test_words_are_compared_by_their_states(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Synonyms()).world(**VESSELS)
     found = world.search("which ship", floor=0.0)
-
     assert sources(found) == ["b.txt", "a.txt"]
     late = [one.fused.late for one in found.passages if one.fused]
     assert late[0] == pytest.approx(1.0, abs=0.01)
@@ -159,7 +156,6 @@ def test_damaged_states_of_a_chunk_gain_nothing(tmp_path: Path) -> None:
     world = lib.world(**VESSELS)
     lib.sql("UPDATE word_states SET states = zeroblob(length(states))")
     found = world.search("which ship", floor=0.0)
-
     assert sources(found) == ["a.txt", "b.txt"]
     assert [one.fused.late for one in found.passages if one.fused] == [None, None]
 
@@ -211,7 +207,6 @@ def test_gain_is_never_negative() -> None:
     states = QueryStates(("lamp",), rows)
     opposite = WordStates(pack_rows(-np.eye(1, STATE_SIZE)))
     refinement = Refinement(WordRarity((({"english": ("lamp",)}, 1.0),), unseen=2.0), states)
-
     [same] = refinement.gains([CandidateText("nothing", "en", WordStates(rows))])
     [found] = refinement.gains([CandidateText("nothing", "en", opposite)])
     assert (same.late, found.late, found.total) == (1.0, 0.0, 0.0)
@@ -223,7 +218,6 @@ def test_late_interaction_counts_words_that_others_replaced() -> None:
     searched = WordRarity((({"english": ("lamp",)}, 1.0), ({"english": ("quay",)}, 1.0)))
     written = WordRarity((({"english": ("lamp",)}, 1.0), ({"english": ("quya",)}, 3.0)))
     refinement = Refinement(searched, states, written=written)
-
     [found] = refinement.gains([CandidateText("lamp", "en", WordStates(lamp))])
     assert found.late == pytest.approx(0.25)
 

@@ -34,9 +34,7 @@ def test_merged_passages_keep_rank_and_all_places() -> None:
         source("The lamp is red.", document=1), source("Another text.", document=2),
         source("The lamp  is red.", document=3), source("The lamp is red.", document=1, start=500),
     ]  # fmt: skip
-
     first, second = merge_copies(parts)
-
     assert [(at.document, at.start) for at in first.other_places] == [(3, 0), (1, 500)]
     assert second == parts[1]
 
@@ -50,9 +48,7 @@ def test_packing_merges_copies_that_tie_with_the_last() -> None:
     parts = [source("The lamp is red.", document=n) for n in (1, 2, 3)]
     other = source("A text of its own.", document=4, score=0.6)
     later = source("The lamp is red.", document=5, score=0.5)
-
     packed = Packer(k=1, budget=100, plain=False).pack([*parts, other, later])
-
     assert [(part.document, len(part.other_places)) for part in packed.chosen] == [(1, 2)]
     assert [part.document for part in packed.left_out["duplicate_passage"]] == [2, 3]
     assert len(Packer(k=3, budget=100).pack([*parts, other]).chosen) == 3
@@ -92,5 +88,4 @@ def test_render_keeps_the_header_of_each_part_of_a_table() -> None:
     )
     rows = [f"Zone {n} | {n}.50 | {n}0.00 | from May on, not on public holidays" for n in range(8)]
     parts = ["\n".join([header, *rows[:4]]), "\n".join([header, *rows[4:]])]
-
     assert render([source(parts[0]), source(parts[1], document=2)]).count(header) == 2

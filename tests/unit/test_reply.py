@@ -87,7 +87,6 @@ def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None
 def test_closing_during_reasoning_ends_the_request() -> None:
     source = Source("<think>a", "b</think>", "The key hangs there [1]", " still")
     reply = Reply(iter(source))
-
     assert reply.outcome == "answered"
     assert source.fetched == 3
     assert next(reply.pieces()) == "The key hangs there [1]"
@@ -155,7 +154,6 @@ def test_text_after_no_context_is_dropped(size: int) -> None:
     for text in LATER:
         source = Source(*(text[start : start + size] for start in range(0, len(text), size)))
         reply = Reply(iter(source))
-
         assert reply.outcome == "answered"
         assert "".join(reply.pieces()) == "It hung there [1]."
         assert reply.cut
@@ -167,9 +165,7 @@ def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
     text = "The manual says that a model replies NO_CONTEXT then [1]. So NO_CONTEXT it is, nothing"
     assert mentions_marker("A model replies `NO_CONTEXT` if it knows nothing.")
     assert not mentions_marker("There is no context. NO_CONTEXTS, no-context-free.")
-
     reply = Reply((text[at : at + size] for at in range(0, len(text), size)), quotable=True)
-
     assert reply.outcome == "answered"
     assert "".join(reply.pieces()) == text
     assert Reply(iter(["NO_CONTEXT. She did it."]), quotable=True).outcome == "no_context"
@@ -179,7 +175,6 @@ def test_unusable_or_endless_reply_ends_the_request() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
     assert Reply(iter(source)).outcome == "no_context"
     assert (source.fetched, source.closed) == (2, True)
-
     source = Source(*([" " * 100] * 1000))
     assert Reply(iter(source)).outcome == "blank"
     assert source.fetched <= MAX_HELD // 100 + 1
@@ -187,7 +182,6 @@ def test_unusable_or_endless_reply_ends_the_request() -> None:
 
 def test_white_space_around_a_reply_is_not_part_of_it() -> None:
     reply = Reply(iter([" \n", "One [1] ", "\n", " two.", " ", "\n"]))
-
     assert reply.outcome == "answered"
     assert list(reply.pieces()) == ["One [1]", " \n two."]
     endless = Reply(iter(["One [1]", " " * 100, "\n" * 100, "**" * 100, " "]))

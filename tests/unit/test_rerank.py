@@ -167,10 +167,8 @@ def test_what_stops_a_request_is_no_failure_of_the_reranker() -> None:
 def test_only_the_first_candidates_are_sent_and_nothing_for_none() -> None:
     reranker = Scripted(lambda texts: list(range(len(texts))))
     stage = stage_of(reranker, candidates=2)
-
     ordered, report, warnings = stage.order([chunk(number) for number in range(4)])
     nothing, empty, _ = stage.order([])
-
     assert [part.index for part in ordered] == [1, 0, 2, 3]
     assert (report.candidates, report.moved, report.failure, warnings) == (2, 2, None, [])
     assert reranker.asked == [("query", ("text 0", "text 1"))]
@@ -212,7 +210,6 @@ def test_every_call_is_counted_by_its_outcome() -> None:
         stage = stage_of(Scripted(answer), trace=trace)
         for _ in range(2):
             stage.order([chunk(0)])
-
     assert trace.counts == [("reranks", 1, "reranked"), ("reranks", 1, "provider_unavailable")]
 
 
@@ -222,7 +219,6 @@ def test_every_call_is_counted_by_its_outcome() -> None:
 def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
     ranked = [chunk(number, score=1 - number / 10) for number in range(4)]
     packed = Packer(k=2, budget=100).pack(ranked)
-
     assert require_candidates(packed, ranked, 0) is packed
     assert require_candidates(packed, ranked, 6).missing == 2
     assert require_candidates(packed, ranked, 6).last is None

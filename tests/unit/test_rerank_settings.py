@@ -60,9 +60,7 @@ def test_rerank_table_configures_a_server_and_its_key(
 
 def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
     reranker_folder(tmp_path / "models" / "tiny")
-
     options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nmodel = "models/tiny"\n')
-
     assert options is not None
     assert options.reranker.name == "onnx/tiny"
     one, two = options.reranker.scores("the tide", ["the tide comes in", "nothing"])

@@ -85,7 +85,6 @@ def test_lists_have_the_numbers_that_the_file_shows() -> None:
         r"\pard\ls3 bare\par{\pntext 2)\tab}old\par\pard\plain text\par"
         r"{\listtext 3\tab}\pard\s1\ls1 Head\par"
     )
-
     assert texts(body) == ["1. one", "  - dot", "- bare", "2) old", "text", "3 Head"]
 
 
@@ -108,7 +107,6 @@ def test_rtf_tables_have_headers_and_nested_tables() -> None:
 def test_rtf_notes_and_boxes_follow_their_paragraph() -> None:
     shape = r"{\shp{\*\shpinst\shpleft1{\sp{\sn x}{\sv 1}}{\shptxt boxed\par}}}"
     found = loaded(rf"One{shape}{{\footnote\pard {{\b no}}ted\par}} more.\par Next.\par")
-
     assert [(str(block.kind), block.text) for block in found.blocks] == [
         ("paragraph", "One more."), ("footnote", "noted"), ("paragraph", "boxed"),
         ("paragraph", "Next."),
@@ -121,7 +119,6 @@ def test_properties_are_kept() -> None:
         r"{\info{\title Lamps}{\author Ida; Bo}{\keywords sea, ships}{\doccomm \'e9}{\operator X}}"
     )
     found = load("a.txt", rtf(info + r"x\par"))
-
     assert (found.title, found.properties.authors) == ("Lamps", ("Ida", "Bo"))
     assert (found.properties.keywords, found.properties.description) == (("sea", "ships"), "é")
 

@@ -38,14 +38,12 @@ def test_off_changes_nothing_and_records_nothing() -> None:
 @proves("sanitise.audit-and-off")
 def test_sanitizer_shadow_mode_only_records() -> None:
     done = Sanitizer(Mode.SHADOW).apply(TEXT)
-
     assert (done.text, done.edits) == (TEXT, ())
     assert done.counts == {("EMAIL", "email"): 1, ("PHONE", "phone.international"): 1}
 
 
 def test_on_puts_labels_in_place_of_values() -> None:
     done = ON.apply(TEXT)
-
     assert done.text == "Write to [EMAIL] or call [PHONE]."
     assert [(TEXT[edit.start : edit.end], edit.replacement) for edit in done.edits] == [
         ("ann@example.com", "[EMAIL]"),
@@ -216,7 +214,6 @@ def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
     kept, _ = sanitize_document(
         Loaded((block(text, pages=(PageStart(2, 1), PageStart(24, 2))),)), ON
     )
-
     assert kept.blocks[0].text == "See [EMAIL] now"
     assert kept.blocks[0].pages == (PageStart(0, 1), PageStart(12, 2))
 
@@ -228,7 +225,6 @@ def test_documents_and_blocks_without_changes_stay_the_same() -> None:
     assert off is shadow is DOCUMENT
     assert not nothing
     assert counts == sanitize_document(DOCUMENT, ON)[1]
-
     untouched = block("a\r\nb\u200b", pages=(PageStart(0, 1), PageStart(3, 2)))
     kept, _ = sanitize_document(Loaded((untouched,)), ON)
     assert kept.blocks == (untouched,)
@@ -239,7 +235,6 @@ def test_an_audit_record_tells_nothing_of_values() -> None:
     _, other = sanitize_document(
         Loaded((block("a.much.longer.name@elsewhere.org"),)), Sanitizer(Mode.SHADOW)
     )
-
     assert one == other
     assert one == {("EMAIL", "email"): 1}
 
@@ -249,10 +244,8 @@ def test_findings_do_not_reach_the_chunked_text() -> None:
     values = ("ann@example.com", "+49 30 901820", "hunter2", "4111 1111 1111 1111")
     blocks = [block(f"In block {at}: password: {value}.") for at, value in enumerate(values)]
     kept, _ = sanitize_document(Loaded((*DOCUMENT.blocks, *blocks)), ON)
-
     canonical = assemble(kept.blocks)
     sentences = [canonical.text[each.start : each.end] for each in split_sentences(canonical)]
-
     assert not any(value in canonical.text for value in values)
     assert not any(value in sentence for value in values for sentence in sentences)
     assert not any(value in str(canonical.places) for value in values)

@@ -198,6 +198,5 @@ def test_without_phones_none_is_looked_for() -> None:
     assert found_in("ring 030 901820", german) == [("PHONE", "030 901820")]
     assert found_in("on 14.11.2023 at 12", german) == []
     assert found_in("order 715141442", german) == []
-
     spanish = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE", "ES"]'))
     assert found_in("llama al 912 345 678", spanish) == [("PHONE", "912 345 678")]

@@ -43,10 +43,8 @@ def test_invalid_variable_fails_when_the_library_opens(
     open_library(tmp_path / "library", create=True).close()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-
     with pytest.raises(InvalidConfiguration) as refusal:
         open_library(tmp_path / "library")
-
     assert refusal.value.code == "invalid_configuration"
 
 
@@ -82,9 +80,7 @@ def test_embedding_provider_is_local_by_default(tmp_path: Path) -> None:
 def test_ollama_is_configured_by_file_or_environment(tmp_path: Path) -> None:
     lines = ["embedding_provider = 'ollama'", "ollama_model = 'bge-m3'", "ollama_dimensions = 256"]
     (tmp_path / "truespan.toml").write_text("\n".join(lines))
-
     settings = read_settings(tmp_path, {"OLLAMA_BASE_URL": "https://models.example/ollama"})
-
     assert (settings.embedding.provider, settings.ollama.model) == ("ollama", "bge-m3")
     assert settings.ollama.base_url == "https://models.example/ollama"
     assert settings.ollama.dimensions == 256
@@ -163,7 +159,6 @@ def test_number_setting_refuses_other_text(value: str) -> None:
         except InvalidConfiguration:
             continue
         accepted.append(name)
-
     assert accepted == []
 
 

@@ -66,7 +66,6 @@ def test_what_a_default_leaves_out_is_told_by_value():
     scope = narrow_scope(SCOPE, shelf, ENGLISH)
     relaxed = narrow_scope(SCOPE, shelf, replace(ENGLISH, language=None))
     hidden = hidden_documents(scope, relaxed, shelf)
-
     assert hidden == {1, 3, 4}
     assert hidden_documents(relaxed, relaxed, shelf) == set()
     named = name_defaults(shelf.among(hidden), ENGLISH, frozenset({"language"}))

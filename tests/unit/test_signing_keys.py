@@ -66,7 +66,6 @@ def test_configured_key_signs_and_is_never_shown(tmp_path: Path) -> None:
     keys = SigningKeyFile(tmp_path / "signing.key", SEED)
     key = keys.signing_key()
     assert key is not None
-
     assert keys.public_keys() == (key.public,)
     shown = repr(key) + repr(vars(key)) + repr(KeyRing((), SEED.reveal())) + str(keys)
     assert SEED.reveal() not in shown
@@ -97,7 +96,6 @@ def test_signatures_and_canonical_json_follow_their_standards() -> None:
     key = SigningKey.from_seed(Secret(base64.b64encode(seed).decode()))
     raw = base64.b64decode(key.public.public_key)
     assert raw.hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-
     value = {"b": [True, None, -5], "a": "\u20ac$\u000f\nA'B\"\\\u007f/", "A": {}}
     expected = '{"A":{},"a":"\u20ac$\\u000f\\nA\'B\\"\\\\\u007f/","b":[true,null,-5]}'
     assert canonical(value) == expected.encode()

@@ -22,10 +22,8 @@ def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
 @each_row("value", ["\ud800", 2**70])
 def test_a_value_that_cannot_be_stored_equals_nothing_and_is_no_error(value: Any) -> None:
     connection = apsw.Connection(":memory:")
-
     found = connection.execute(
         "SELECT count(*) FROM json_each(:list) WHERE value IN ('a', 1)",
         _bindable({"list": [value]}),
     ).fetchall()
-
     assert found == [(0,)]

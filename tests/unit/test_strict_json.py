@@ -62,7 +62,6 @@ def test_a_key_is_found_twice_wherever_it_is(value: object, key: str, deep: bool
     name, inner = json.dumps(key), json.dumps(value)
     text = f"{{{name}: {inner}, {name}: {inner}}}"
     text = f'[1, {{"other": [{text}]}}]' if deep else text
-
     for read in (parse_json, require_unique_keys):
         with pytest.raises(DuplicateKey):
             read(text)

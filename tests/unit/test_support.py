@@ -107,9 +107,7 @@ def test_sentence_without_claim_counts_with_number_or_name_only(answer: str, mar
 
 def test_support_has_spans_score_source_and_missing_words() -> None:
     answer = "😀 The mill was sold in 1904. [2] It burned in 1911.\n\n- The key hangs there [1]."
-
     found = check_answer(answer)
-
     assert [answer[part.start : part.end] for part in found.sentences] == [
         "😀 The mill was sold in 1904. [2]", "It burned in 1911.", "The key hangs there [1].",
     ]  # fmt: skip
@@ -144,7 +142,6 @@ def test_claims_need_passages_whose_titles_count() -> None:
     found = check_answer("Vienna is old. Is it?", ())
     assert [part.reasons for part in found.sentences] == [(NOTHING,)]
     assert found.score == 0.0
-
     sources = [passage("The harbour was enlarged.", title="Report of Ada Brook, 1931")]
     assert check_answer(
         "Ada Brook reported in 1931 that the harbour was enlarged [1].", sources
@@ -281,7 +278,6 @@ def test_planted_errors_are_found_as_measured(name: str) -> None:
 def test_there_are_enough_cases_of_every_kind_in_both_sets() -> None:
     cases = {name: read_cases(name) for name in WORST}
     kinds = {name: {case.kind for case in found} for name, found in cases.items()}
-
     assert sum(map(len, cases.values())) >= 240
     assert kinds["choose"] - {"unrelated"} == kinds["held_out"]
     assert not {case.sentence for case in cases["choose"]} & {

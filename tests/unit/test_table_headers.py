@@ -85,5 +85,4 @@ def test_docx_header_rows_are_repeated_or_formatted(body: str, count: int):
         + style("Grid", "Table Grid", kind="table")
     )
     found = table_of("a.docx", docx(body, styles=styles))
-
     assert found.header_rows == count, found.text

@@ -32,7 +32,6 @@ def parts_of(block: Block) -> list[str]:
 
 def test_each_part_of_a_long_table_begins_with_the_header():
     parts = parts_of(table(100))
-
     assert len(parts) > 3
     assert all(part.startswith(f"{HEADER}\n") for part in parts)
     assert all(len(part) <= 700 for part in parts)
@@ -63,7 +62,6 @@ def test_long_rows_stay_whole_and_headers_need_rows():
     long = f"Wine | {'very ' * 300}good"
     block = Block(BlockKind.TABLE, f"{HEADER}\nTea | 1\n{long}\nJuice | 2", header_rows=1)
     assert parts_of(block) == [f"{HEADER}\nTea | 1", f"{HEADER}\n{long}", f"{HEADER}\nJuice | 2"]
-
     long = f"Wine | {'very ' * 300}good"
     assert parts_of(Block(BlockKind.TABLE, f"{HEADER}\n{long}", header_rows=1)) == [
         f"{HEADER}\n{long}"
@@ -121,9 +119,7 @@ def test_repeated_table_header_is_a_sentence():
 def test_blocks_after_a_divided_table_keep_their_offset():
     after = Block(BlockKind.PARAGRAPH, "After it.", "Chapter")
     caption = Block(BlockKind.CAPTION, "Below.", "Chapter")
-
     canonical = assemble([table(100), after, caption], divide_tables=True)
-
     assert canonical.text[canonical.starts[-1] :] == "After it.\n\nBelow."
     assert canonical.text[canonical.captions[0] :] == "Below."
     assert canonical.text[canonical.block_starts[-2] :] == "After it.\n\nBelow."

@@ -144,7 +144,6 @@ LINES = st.sampled_from(
 @given(st.lists(st.tuples(LINES, st.integers(2, 6)), min_size=1, max_size=14))
 def test_text_labels_do_not_depend_on_later_text(lines: list[tuple[str, int]]):
     whole = load_text("".join("\n" * gap + line for line, gap in lines)).blocks
-
     for count in range(1, len(lines)):
         begun = load_text("".join("\n" * gap + line for line, gap in lines[:count])).blocks
         # The last block may still be growing: a title may come to stand below it.

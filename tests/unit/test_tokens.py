@@ -66,7 +66,6 @@ def test_no_sequence_of_narrowings_widens(first: TokenRecord, moves: list[Any]) 
 @given(records)
 def test_a_token_bound_to_readers_can_only_follow_them(record: TokenRecord) -> None:
     authority = record.authority()
-
     # A token for everything may observe, even if it was made before there was that verb.
     added = {Verb.OBSERVE} if authority == OWNER else set[Verb]()
     assert authority.verbs <= record.verbs | added
@@ -101,7 +100,6 @@ def test_a_token_for_everything_is_the_owner_and_nothing_less_is() -> None:
 
 def test_metrics_are_for_owners_and_observers_only() -> None:
     observer = TokenRecord("id", "name", frozenset(), frozenset({Verb.OBSERVE})).authority()
-
     assert OWNER.may_observe()
     assert observer.may_observe()
     assert not observer.sees(WorldId("w"))
@@ -116,7 +114,6 @@ def test_token_states_follow_expiry_and_revocation() -> None:
     assert record.state(99.999) is TokenState.ACTIVE
     assert record.state(100.0) is TokenState.EXPIRED
     assert record.state(101.0) is TokenState.EXPIRED
-
     record = TokenRecord("id", "name", UNLIMITED, frozenset(Verb), revoked_at=100.0)
     assert {record.state(now) for now in (0.0, 100.0, 200.0)} == {TokenState.REVOKED}
 
@@ -124,9 +121,7 @@ def test_token_states_follow_expiry_and_revocation() -> None:
 @given(st.binary(min_size=8, max_size=8), st.binary(min_size=32, max_size=32))
 def test_a_secret_is_spelled_and_read_back_and_proves_itself_alone(one: bytes, two: bytes) -> None:
     secret = TokenSecret.of(one, two)
-
     parsed = TokenSecret.parse(secret.reveal())
-
     assert parsed is not None
     assert parsed.id == secret.id == one.hex()
     assert parsed.proves(secret.digest())

@@ -61,9 +61,7 @@ def test_mean_of_parts_is_weighted_and_normalised() -> None:
 
 def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
     reader = Reader(50)
-
     vector, remark = too_long(OnTokenLimit.TRUNCATE, reader)
-
     assert remark is Remark.TRUNCATED
     assert len(reader.read) == 1
     assert LONG.startswith(reader.read[0])
@@ -74,7 +72,6 @@ def test_long_text_is_skipped_or_first_cut_to_the_limit() -> None:
     reader = Reader(50)
     assert too_long(OnTokenLimit.SKIP, reader) == (None, Remark.TOO_LONG)
     assert reader.read == []
-
     reader = Reader(400)
     too_long(OnTokenLimit.MEAN, reader, limit=70)
     assert [len(part.split()) for part in reader.read] == [66, 66, 48]

@@ -60,7 +60,6 @@ def test_spans_are_found_in_any_window_and_never_reversed() -> None:
     passage[700] = ANSWER
     [finding] = read_all(look_for_answer, [([ASKED], passage)])
     assert (finding.first, finding.last) == (700, 700)
-
     text = Text([101, ASKED, 102, 1, 2, 3, 102], 3)
     start = np.array([0, 9, 0, 0, 0, 5, 9], np.float32)
     end = np.array([0, 9, 0, 5, 0, 1, 9], np.float32)
@@ -81,11 +80,9 @@ def test_find_sentence_ends_at_sentences_and_lines(span: str, sentence: str) -> 
 def test_figures_of_shared_words_auc_and_intervals() -> None:
     assert shared_words("The head", "head") == 1.0
     assert shared_words("head", "foot") == 0.0
-
     labels = np.array([True, False, True, False])
     assert auc(np.array([1.0, 1.0, 2.0, 0.0]), labels) == 0.875
     assert passed_when_refused(np.array([1.0, 1.0, 2.0, 0.0]), labels, 0.0) == 0.0
-
     scores = np.linspace(0, 1, 100)
     low, high = interval(lambda chosen: float(scores[chosen].mean()), np.arange(100) // 5)
     assert low < 0.5 < high

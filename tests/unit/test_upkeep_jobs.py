@@ -181,10 +181,8 @@ def test_search_on_sqlite_repairs_at_once_without_a_job(lib: LibraryFixture) -> 
     points = lib.index._of(lib.scope(world))
     for chunk_id, point in list(points.items()):
         points[chunk_id] = replace(point, text_hash=hash_text("other"))
-
     world.search("harbour", floor=0.0)
     settle(lib.library)
-
     assert lib.index.calls.count("delete_stale") == 1
     assert [job.kind for job in world.jobs.list()] == ["ingest"]
 
@@ -199,11 +197,9 @@ def test_in_a_file_upkeep_can_be_submitted_as_well(lib: LibraryFixture) -> None:
 def test_upkeep_comes_after_documents_and_generations(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
-
     jobs = [world.doctor(background=True), world.repair(background=True)]
     jobs += [world.generations.reindex(background=True), submitted(world, "late.txt")]
     opened.work(once=True)
-
     ended = sorted((world.jobs.get(job.id) for job in jobs), key=lambda job: job.finished_at or 0)
     assert [job.kind for job in ended] == ["ingest", "reindex", "doctor", "repair"]
     assert {job.state for job in ended} == {JobState.DONE}

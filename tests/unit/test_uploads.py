@@ -111,10 +111,8 @@ def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
     folder = UploadFolder(tmp_path / "uploads", reserve=0, max_bytes=10)
     received(folder, Upload("fits.txt", b"0123456789"))
     before = left(tmp_path)
-
     with raises_code("source_too_large"):
         received(folder, Upload("a.txt", b"small"), Upload("b.txt", b"0123456789a"))
-
     assert left(tmp_path) == before
 
 
@@ -153,10 +151,8 @@ def test_when_the_job_cannot_be_written_down_the_files_go(folder: UploadFolder, 
 
 def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None:
     one, other = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"2"))
-
     folder.discard(WORLD, one)
     folder.discard(WORLD, one)
-
     assert (folder.exists(WORLD, one), folder.exists(WORLD, other)) == (False, True)
     with raises_code("source_missing"):
         folder.find(WORLD, one, DocumentOptions())
@@ -172,10 +168,8 @@ def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
 
 def test_sweep_keeps_wanted_and_incoming_batches(folder: UploadFolder, tmp_path: Path) -> None:
     wanted, unwanted = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"22"))
-
     with folder.receive(WORLD, [Upload("a", b"3")]) as coming:
         removed = folder.sweep(WORLD, lambda batch: batch == wanted)
-
     assert removed == (1, 2)
     assert folder.exists(WORLD, wanted)
     assert folder.exists(WORLD, coming)
@@ -214,9 +208,7 @@ def test_all_of_a_world_goes_and_no_other(folder: UploadFolder) -> None:
     received(folder, Upload("a", b"1"), Upload("b", b"2"))
     other = received(folder, Upload("a", b"1"), world=OTHER)
     assert folder.worlds() == [WORLD, OTHER]
-
     assert folder.remove_all(WORLD) == (2, 2)
     assert folder.remove_all(WORLD) == (0, 0)
-
     assert folder.worlds() == [OTHER]
     assert folder.exists(OTHER, other)

@@ -14,7 +14,6 @@ from truespan.files.keys import UsageKey
 def test_equal_queries_of_a_world_have_equal_marks_across_restarts(tmp_path: Path) -> None:
     path = tmp_path / "usage.key"
     first = UsageKey(path).mark("world", "Who held the key?")
-
     assert UsageKey(path).mark("world", "Who held the key?") == first
     assert UsageKey(path).mark("world", "Who held the keys?") != first
     assert UsageKey(path).mark("other", "Who held the key?") != first
@@ -31,9 +30,7 @@ def test_the_key_is_made_when_it_is_needed_and_is_its_owners_alone(tmp_path: Pat
     path = tmp_path / "usage.key"
     key = UsageKey(path)
     assert not path.exists()
-
     key.mark("world", "query")
-
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["usage.key"]
 

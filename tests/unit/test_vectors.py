@@ -17,6 +17,5 @@ def test_vectors_are_checked_together_like_each_alone() -> None:
     assert [is_sound(vector, 2) for vector in vectors] == sound
     assert are_sound(vectors, 2) == sound
     assert are_sound([], 2) == []
-
     vectors = [array("f", row).tobytes() for row in ((1.0, 0.0), (1.0,), (nan, 0.0))]
     assert are_sound([*vectors, b"12345678", b"123"], 2) == [True, False, False, True, False]

@@ -57,18 +57,14 @@ def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     reader = harbour(tmp_path, recorder).reader("ann")
     reader.set_position("a.md", sentence=1)
-
     reader.retrieve("harbour")
-
     stages = recorder.last(Request.READING).stages
     assert stages == [*FINDING[:3], Stage.TAIL, *FINDING[3:], *CHOOSING]
 
 
 def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
-
     harbour(tmp_path, recorder)
-
     assert list(dict.fromkeys(recorder.last(Request.INGEST).stages)) == [
         Stage.SOURCE, Stage.BLOCKS, Stage.TEXT, Stage.SENTENCES, Stage.CHUNKS, Stage.STAGED,
         Stage.VECTORS, Stage.INDEX, Stage.ACTIVATED, Stage.METADATA,
@@ -192,10 +188,8 @@ def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(tmp_path: 
 def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path: Path) -> None:
     always, once = Recorder(), Recorder()
     world = harbour(tmp_path, always)
-
     world.observed_by(once).search("harbour")
     world.search("wall")
-
     assert [heard.name for heard in once.requests] == [Request.SEARCH]
     assert [heard.name for heard in always.requests] == [
         Request.INGEST, Request.SEARCH, Request.SEARCH

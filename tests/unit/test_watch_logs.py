@@ -60,9 +60,7 @@ def test_request_is_one_log_line_with_its_numbers(tmp_path: Path, write: Write) 
 def test_level_debug_logs_each_stage(tmp_path: Path, write: Write) -> None:
     world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write("debug")
-
     world.search("harbour")
-
     told = lines(stream)
     assert [line["stage"] for line in told[:-1]][:3] == ["admitted", "scoped", "vector"]
     assert {line["event"] for line in told[:-1]} == {"stage_finished"}
@@ -72,9 +70,7 @@ def test_level_debug_logs_each_stage(tmp_path: Path, write: Write) -> None:
 def test_text_line_has_the_same_fields_as_json(tmp_path: Path, write: Write) -> None:
     world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write(as_json=False)
-
     world.search("harbour")
-
     (line,) = stream.getvalue().splitlines()
     assert re.search(r" info request_finished request=search seconds=0\.\d+ ", line)
     assert line.endswith("fetched=1 verified=1 returned=1")
@@ -133,9 +129,7 @@ def test_lines_of_ingestion_name_their_logger(tmp_path: Path, write: Write) -> N
     lib = watched(tmp_path, LogObserver())
     world = lib.world(a__txt=TEXT)
     stream = write("warning")
-
     world.ingest(lib.write("world/empty.txt", ""))
-
     (line,) = lines(stream)
     assert (line["event"], line["line"]) == ("ingest_line", "empty.txt: source_empty")
 

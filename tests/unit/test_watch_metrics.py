@@ -89,9 +89,7 @@ def test_metrics_are_the_sums_of_the_reports_of_bundles(tmp_path: Path, metrics:
 def test_passages_cut_by_the_budget_are_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
     lib = watched(tmp_path, metrics)
     world = lib.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
-
     bundle = world.retrieve("by", top_k=20, language=None)
-
     found = samples(metrics.exposition())
     told = {entry.code: entry.count for entry in bundle.metadata.skipped}
     assert told["over_budget"] > 0
@@ -101,10 +99,8 @@ def test_passages_cut_by_the_budget_are_counted(tmp_path: Path, metrics: Metrics
 
 def test_cached_query_is_counted_as_cached(tmp_path: Path, metrics: MetricsObserver) -> None:
     _, world = harbour(tmp_path, metrics)
-
     for _ in range(3):
         world.search("harbour")
-
     found = samples(metrics.exposition())
     assert number(found, "query_cache_total", request="search", outcome="miss") == 1
     assert number(found, "query_cache_total", request="search", outcome="hit") == 2
@@ -190,7 +186,6 @@ def test_observer_of_the_caller_may_be_given_when_opening(tmp_path: Path) -> Non
         tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), observer=own
     ) as library:
         library.create_world("one").search("harbour")
-
     assert number(samples(own.exposition()), "request_seconds_count", request="search") == 1
 
 

@@ -169,7 +169,6 @@ def test_what_changed_while_nobody_watched_is_caught_up_with(scene: Scene) -> No
     texts = len(scene.lib.embedder.documents)
     scene.remove("a.txt")()
     scene.rename("b.txt", "new.txt")()
-
     assert scene.run() == ["=2 -a.txt b.txt>new.txt"]
     assert len(scene.lib.embedder.documents) == texts
 
@@ -296,7 +295,6 @@ def test_stop_interrupts_the_running_job_and_ends_the_iteration(scene: Scene) ->
     scene.write("a.txt", story(5))()
     scene.write("b.txt", story(5, "garden"))()
     watch = scene.world.documents.watch(str(scene.folder), on_progress=lambda _: watch.stop())
-
     assert list(watch) == []
     assert [job.state for job in scene.world.jobs.list()] == [JobState.INTERRUPTED]
     assert scene.run() == ["+a.txt +b.txt"]
@@ -331,7 +329,6 @@ def test_members_of_a_changed_archive_are_kept_in_step(scene: Scene) -> None:
 
 def test_only_existing_folders_can_be_watched(scene: Scene) -> None:
     path = scene.lib.write("a.txt", story(2))
-
     with pytest.raises(InvalidArgument, match="Only folders"):
         scene.world.documents.watch(path)
     with pytest.raises(InvalidArgument, match="Only folders"):

@@ -36,7 +36,6 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
     world = lib.world(a__txt=story(3), b__txt=story(4))
     assert (counted(lib), "harbour" in terms(lib)) == (2, True)
     world.ingest(lib.write("c.txt", "The otter swam."))
-
     # Neither the run nor the first search counts anything apart.
     world.search("harbour", mode="hybrid")
     assert counted(lib) == 3
@@ -65,9 +64,7 @@ def test_what_is_counted_with_chunks_is_what_is_counted_later(lib: LibraryFixtur
 def test_new_generation_counts_words_with_its_chunks(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=story(9))
-
     report = world.generations.reindex(chunking="sentences")
-
     generations = {row[0] for row in lib.sql("SELECT generation FROM word_counts")}
     assert generations == {1, report.generation}
     assert "store.catalogs.keep_words" not in lib.journal
@@ -96,7 +93,6 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     world = lib.world(a__txt=story(3))
     world.search("harbour", mode="hybrid")
     lib.journal.clear()
-
     world.search("night", mode="hybrid")
 
     assert "store.catalogs.keep_words" not in lib.journal
@@ -106,7 +102,6 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
 def test_words_are_removed_with_their_document(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     world.search("otter", mode="hybrid")
-
     world.ingest(lib.write("world/a.txt", "The badger dug."))
     assert terms(lib) == {"the", "badger", "dug", "heron", "stood"}
     world.documents.delete("b.txt")
@@ -212,7 +207,6 @@ def scores(lib: LibraryFixture, world: World) -> list[object]:
 def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     shared, rows = scores(lib, world), lib.sql("SELECT count(*) FROM words")[0][0]
-
     lib.sql("DELETE FROM words")
     lib.sql("DELETE FROM word_counts")
     lib.store.catalogs._clear_words()
@@ -224,9 +218,7 @@ def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
 
 def test_what_is_left_of_shared_words_is_counted_again(lib: LibraryFixture) -> None:
     world = shared_world(lib)
-
     world.documents.delete("a.txt")
-
     assert (counted(lib), terms(lib)) == (0, set())
     world.search("harbour", mode="hybrid")
     assert counted(lib) == 2
@@ -236,7 +228,6 @@ def test_what_is_left_of_shared_words_is_counted_again(lib: LibraryFixture) -> N
 def test_other_processes_notice_that_shared_words_are_gone(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
-
     one = count_revision(lib.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
     lib.store.catalogs.keep_words(scope, [one])
 
@@ -274,7 +265,6 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
 def test_stale_members_of_a_shared_row_are_ignored(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     sound = scores(lib, world)
-
     lib.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
     lib.store.catalogs._clear_words()
 

@@ -125,10 +125,8 @@ def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
 def test_an_order_that_is_given_twice_is_carried_out_once(works: Works) -> None:
     opened = works.open()
     job = submitted(opened.create_world("world"))
-
     opened.server.resume_waiting()
     opened.server.resume_waiting()
-
     assert [one for one, *_ in works.orders()] == [job.id]
     assert opened.work(once=True) == 1
 
@@ -139,9 +137,7 @@ def test_next_worker_finds_a_job_without_an_order(works: Works) -> None:
     job = submitted(world)
     with works.admin() as admin:
         admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
-
     opened.work(once=True)
-
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
@@ -226,10 +222,8 @@ def test_a_job_that_is_cancelled_while_it_waits_is_never_begun(works: Works) -> 
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
-
     assert world.jobs.cancel(job.id).state is JobState.CANCELLED
     opened.work(once=True)
-
     assert world.jobs.get(job.id).state is JobState.CANCELLED
     assert (world.documents.list(), works.embedder.documents, works.orders()) == ([], [], [])
 
@@ -322,9 +316,7 @@ def test_stopping_job_of_a_dead_worker_is_cancelled(works: Works) -> None:
     job = submitted(world)
     died_under(works, world, job)
     assert world.jobs.cancel(job.id).state is JobState.RUNNING
-
     opened.work(once=True)
-
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
     assert world.documents.list() == []
 

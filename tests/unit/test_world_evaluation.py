@@ -55,7 +55,6 @@ def of(lib: LibraryFixture, authority: Authority, world: World) -> World:
 
 def test_golden_queries_are_asked_and_judged(lib: LibraryFixture) -> None:
     found = filled(lib).evaluation.run(ASKED)
-
     assert found.name == "world, generation 1"
     assert [one.metrics.hit for one in found.results] == [1.0, 1.0, 1.0]
     assert [one.metrics.reciprocal_rank for one in found.results] == [1.0, 1.0, 1.0]
@@ -77,9 +76,7 @@ def test_passages_of_one_document_do_not_crowd_out_the_others(lib: LibraryFixtur
     paragraphs = "\n\n".join(f"The ferry {'sails ' * 150}{n}." for n in range(30))
     world = lib.world(long__txt=paragraphs, keys__txt=KEYS)
     query = GoldenQuery("q", "ferry sails", (Expected("keys.txt"),), top_k=2)
-
     [result] = world.evaluation.run([query]).results
-
     assert [one.name for one in result.documents] == ["long.txt", "keys.txt"]
     assert result.metrics.recall == 1.0
 
@@ -163,9 +160,7 @@ def test_a_document_is_known_by_number_id_name_and_path(lib: LibraryFixture, ref
     world = lib.world(lamp__txt=LAMP, keys__txt=KEYS)
     document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
-
     found = world.evaluation.run([GoldenQuery("q", "spare key", (Expected(called),))])
-
     assert found.totals.absent_documents == 0
     assert found.results[0].metrics.hit == 1.0
 
@@ -231,9 +226,7 @@ def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixtur
     world = filled(lib)
     path = lib.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
     line = b'{"query": "spare key", "expected": ["keys.txt"]}\n'
-
     found = [world.evaluation.run(one) for one in (path, Path(path), Path(path).read_bytes(), line)]
-
     assert all(one == found[0] for one in found)
     assert world.evaluation.run(parse_golden("g.jsonl", line), name="mine").name == "mine"
 
