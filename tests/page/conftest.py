@@ -2,14 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.page.library import Served, fill, served
-from tests.page.visit import Visit, begin, end
+from tests.page.visit import Visit, Visits, begin, end
 
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -48,7 +48,7 @@ def harbour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
+def visits(browser: Browser) -> Iterator[Visits]:
     """Yield a function that begins visits; each is checked when the test is over."""
     begun: list[Visit] = []
 
@@ -62,6 +62,6 @@ def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
 
 
 @pytest.fixture
-def visit(visits: Callable[..., Visit], harbour: Served) -> Visit:
+def visit(visits: Visits, harbour: Served) -> Visit:
     """A visit at a desk."""
     return visits(harbour.address, viewport={"width": 1440, "height": 900})

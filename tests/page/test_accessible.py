@@ -1,6 +1,5 @@
 """axe-core finds no violation in any view, at any size, in any scheme."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from playwright.sync_api import expect
 import truespan
 from tests.page.axe import require_axe, violations
 from tests.page.library import QUESTION, Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from tests.support.pdf_maker import Page, column, make_pdf
 
 VERBS = [word for verb in ("read", "write", "administer") for word in ("--verb", verb)]
@@ -37,9 +36,7 @@ def open_keys(visit: Visit) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_no_view_has_a_violation(
-    visits: Callable[..., Visit], harbour: Served, size: str, scheme: str
-) -> None:
+def test_no_view_has_a_violation(visits: Visits, harbour: Served, size: str, scheme: str) -> None:
     require_axe()
     # Colours that are fading in would be measured half-way.
     still = {"color_scheme": scheme, "reduced_motion": "reduce"}
@@ -85,7 +82,7 @@ def test_no_view_has_a_violation(
     assert found == [], "\n".join(found)
 
 
-def test_beginnings_have_no_violation(visits: Callable[..., Visit], tmp_path: Path) -> None:
+def test_beginnings_have_no_violation(visits: Visits, tmp_path: Path) -> None:
     require_axe()
     truespan.open(tmp_path / "library", create=True).close()
     with served(tmp_path / "library", "--require-token") as running:
@@ -105,7 +102,7 @@ def test_beginnings_have_no_violation(visits: Callable[..., Visit], tmp_path: Pa
     assert found == [], "\n".join(found)
 
 
-def test_notes_and_pictures_have_no_violation(visits: Callable[..., Visit], tmp_path: Path) -> None:
+def test_notes_and_pictures_have_no_violation(visits: Visits, tmp_path: Path) -> None:
     """Notes of a reader, the source as it looks, and each target of a finger is large enough."""
     require_axe()
     pdf = make_pdf([Page(column(["The brass key hung on a nail. Old Marten oiled it."]))])

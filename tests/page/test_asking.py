@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from playwright.sync_api import Route, expect
 
 import truespan
 from tests.page.library import QUESTION, SCRIPT, SHOWN, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 
 
 def test_context_shows_order_scores_and_sources(visit: Visit) -> None:
@@ -134,7 +133,7 @@ def test_best_first_is_sorted_by_the_score_that_is_shown(visit: Visit) -> None:
     assert {mode: sorted(scores, reverse=True) for mode, scores in shown.items()} == shown
 
 
-def test_wide_table_scrolls_in_its_own_box(visits: Callable[..., Visit], tmp_path: Path) -> None:
+def test_wide_table_scrolls_in_its_own_box(visits: Visits, tmp_path: Path) -> None:
     head = ",".join(f"A long name of the column {at}" for at in range(12))
     rows = "\n".join(f"Station {row}," + ",".join(["a remark"] * 10) + "," for row in range(40))
     (tmp_path / "lights.csv").write_text(f"{head}\n{rows}\n", "utf-8")

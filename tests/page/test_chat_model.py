@@ -1,6 +1,6 @@
 """The owner connects a chat model in the settings; others only see which one answers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visits
 from tests.support.providers.chat import KEY, OpenAiChatServer
 from truespan.types.scope import Verb
 
@@ -28,7 +28,7 @@ def tides(browser: object, tmp_path: Path) -> Iterator[Served]:
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
 def test_owner_connects_a_model_that_answers_at_once(
-    visits: Callable[..., Visit], tides: Served, size: dict[str, int]
+    visits: Visits, tides: Served, size: dict[str, int]
 ) -> None:
     visit = visits(tides.address, viewport=size)
     visit.find("#question").fill(QUESTION)
@@ -56,7 +56,7 @@ def test_owner_connects_a_model_that_answers_at_once(
     assert KEY not in visit.page.content()
 
 
-def test_problem_of_a_server_is_shown_in_the_dialog(visits: Callable[..., Visit], tides: Served):
+def test_problem_of_a_server_is_shown_in_the_dialog(visits: Visits, tides: Served):
     with OpenAiChatServer() as server:
         address = server.base
     visit = visits(tides.address, viewport=SIZES[0])
@@ -70,9 +70,7 @@ def test_problem_of_a_server_is_shown_in_the_dialog(visits: Callable[..., Visit]
     expect(visit.find("#keep-model")).to_be_disabled()
 
 
-def test_token_sees_the_model_and_cannot_change_it(
-    visits: Callable[..., Visit], browser: object, tmp_path: Path
-) -> None:
+def test_token_sees_the_model_and_cannot_change_it(visits: Visits, browser: object, tmp_path: Path):
     with truespan.open(tmp_path / "library", create=True) as library:
         library.create_world("main")
         _, secret = library.tokens.create("reader", worlds="main", verbs=Verb.READ)

@@ -1,7 +1,6 @@
 """Comparing two sides of a question: unread text stays hidden, and the address can be shared."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -11,7 +10,7 @@ from playwright.sync_api import Locator, expect
 import truespan
 from tests.page.library import LAST_READ, QUESTION, UNREAD, Served
 from tests.page.test_form import CONTRAST, SMALL
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 
 DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -43,11 +42,11 @@ def counted(visit: Visit, kind: str) -> int:
     return int(visit.find(f"[data-count={kind}] b").inner_text())
 
 
-def open_page(visits: Callable[..., Visit], served: Served, fragment: str, **screen: Any) -> Visit:
+def open_page(visits: Visits, served: Served, fragment: str, **screen: Any) -> Visit:
     return visits(served.address + fragment, **(screen or DESK))
 
 
-def test_comparison_with_a_reader_hides_unread_text(visits: Callable[..., Visit], library: Served):
+def test_comparison_with_a_reader_hides_unread_text(visits: Visits, library: Served):
     visit = open_page(visits, library, "#view=compare")
     expect(visit.find("#compare-result")).to_contain_text("Type a question")
     # Without a reader, all documents are compared.
@@ -99,9 +98,7 @@ def test_comparison_with_a_reader_hides_unread_text(visits: Callable[..., Visit]
     assert parse_qs(sides["right"][0]) == {"as": ["reader"], "reader": ["cora"], "sid": ["0"]}
 
 
-def test_generations_and_modes_are_compared_and_answered(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_generations_and_modes_are_compared_and_answered(visits: Visits, library: Served) -> None:
     visit = open_page(visits, library, comparison("as=owner&generation=1", "as=owner"))
     rows = compared(visit)
     assert counted(visit, "both") == rows.count()
@@ -130,7 +127,7 @@ def test_generations_and_modes_are_compared_and_answered(
     assert [body["mode"] for body in bodies] == ["vector", "keyword"]
 
 
-def test_a_bound_reader_compares_only_what_was_read(visits: Callable[..., Visit], library: Served):
+def test_a_bound_reader_compares_only_what_was_read(visits: Visits, library: Served):
     token = library.token("--world", "harbour", "--reader", "cora")
     visit = visits(library.address, **DESK)
     visit.page.evaluate("(secret) => sessionStorage.setItem('truespan.token', secret)", token)
@@ -153,7 +150,7 @@ def test_a_bound_reader_compares_only_what_was_read(visits: Callable[..., Visit]
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_the_view_can_be_read_on_every_screen(
-    visits: Callable[..., Visit], library: Served, screen: dict[str, Any], colours: str
+    visits: Visits, library: Served, screen: dict[str, Any], colours: str
 ) -> None:
     fragment = comparison("as=owner", "as=reader&reader=cora")
     visit = open_page(visits, library, fragment, **screen, color_scheme=colours)

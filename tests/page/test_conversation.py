@@ -1,7 +1,7 @@
 """Conversations on the page: streaming, citations, stopping, copying, and readers."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, fill, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from tests.support.providers.chat import OpenAiChatServer
 from tests.support.providers.loopback import Answer, Asked
 
@@ -73,7 +73,7 @@ def answering(harbour: Served, model: Model) -> Iterator[Served]:
 
 
 @pytest.fixture
-def desk(visits: Callable[..., Visit], answering: Served) -> Visit:
+def desk(visits: Visits, answering: Served) -> Visit:
     """A visit to the server that has a chat model."""
     return visits(
         answering.address, viewport=DESK, permissions=["clipboard-read", "clipboard-write"]
@@ -211,7 +211,7 @@ def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> Non
 
 
 def test_repeated_question_is_one_entry_that_leaves_documents_in_view(
-    visits: Callable[..., Visit], tmp_path: Path
+    visits: Visits, tmp_path: Path
 ) -> None:
     with served(fill(tmp_path)) as running:
         visit = visits(running.address, viewport={"width": 1280, "height": 720})

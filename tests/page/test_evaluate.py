@@ -1,7 +1,6 @@
 """Evaluating from the page: the same figures as the library, plots, progress, and editing."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import truespan
 from tests.page.library import LAST_READ, Served
 from tests.page.test_compare import DESK, PHONE, compared, comparison, open_page
 from tests.page.test_form import CONTRAST, SMALL
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from truespan.extensions.quality.report import EvaluationReport
 
 GOLDEN = """\
@@ -65,9 +64,7 @@ def column(visit: Visit, part: str, place: int) -> list[str]:
     return cells.all_inner_texts()
 
 
-def test_golden_queries_are_run_with_plots_and_every_outcome(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_golden_queries_are_run_with_plots_and_every_outcome(visits: Visits, library: Served):
     visit = open_page(visits, library, "#view=evaluate")
     expect(visit.find("#evaluate-run")).to_be_disabled()
     choose_file(visit)
@@ -127,7 +124,7 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     assert download.value.suggested_filename == "mine.yaml"
 
 
-def test_judged_answers_become_golden_queries(visits: Callable[..., Visit], library: Served):
+def test_judged_answers_become_golden_queries(visits: Visits, library: Served):
     visit = open_page(visits, library, "")
     visit.find("#question").fill("Who took the key of the boathouse?")
     visit.find("#go-answer").click()
@@ -152,9 +149,7 @@ def test_judged_answers_become_golden_queries(visits: Callable[..., Visit], libr
     expect(visit.find(".outcome.found")).to_have_count(1)
 
 
-def test_a_question_that_was_compared_is_kept_as_a_golden_query(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_a_question_that_was_compared_is_kept_as_a_golden_query(visits: Visits, library: Served):
     question = "How is the sluice gate lifted?"
     visit = open_page(visits, library, comparison("as=owner", "as=owner&mode=words", question))
     compared(visit).first.locator(".compare-keep").first.click()
@@ -170,9 +165,7 @@ def test_a_question_that_was_compared_is_kept_as_a_golden_query(
     expect(visit.find("#compare-question")).to_have_value(question)
 
 
-def test_modes_and_generations_are_compared_with_their_p_values(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_modes_and_generations_are_compared_with_their_p_values(visits: Visits, library: Served):
     visit = open_page(visits, library, "#view=evaluate")
     choose_file(visit)
     for mode in ("hybrid", "vector", "keyword"):
@@ -224,9 +217,7 @@ def test_modes_and_generations_are_compared_with_their_p_values(
     expect(visit.find(".evaluate-totals")).to_contain_text("2 judged, 4 unjudged")
 
 
-def test_evaluation_can_be_stopped_and_errors_name_lines(
-    visits: Callable[..., Visit], library: Served
-) -> None:
+def test_evaluation_can_be_stopped_and_errors_name_lines(visits: Visits, library: Served) -> None:
     visit = open_page(visits, library, "#view=evaluate")
     visit.failures_expected = True
     visit.find("#golden").fill("- query: Who?\n- querry: What?\n  phrases: []\n")
@@ -261,7 +252,7 @@ def test_evaluation_can_be_stopped_and_errors_name_lines(
     assert steps == [{"done": done, "searches": 6} for done in range(7)]
 
 
-def test_a_token_for_a_reader_cannot_evaluate(visits: Callable[..., Visit], library: Served):
+def test_a_token_for_a_reader_cannot_evaluate(visits: Visits, library: Served):
     token = library.token("--world", "harbour", "--reader", "enid")
     visit = visits(library.address, **DESK)
     visit.page.evaluate("(secret) => sessionStorage.setItem('truespan.token', secret)", token)
@@ -274,7 +265,7 @@ def test_a_token_for_a_reader_cannot_evaluate(visits: Callable[..., Visit], libr
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_the_report_can_be_read_on_every_screen(
-    visits: Callable[..., Visit], library: Served, screen: dict[str, Any], colours: str
+    visits: Visits, library: Served, screen: dict[str, Any], colours: str
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate", **screen, color_scheme=colours)
     choose_file(visit)

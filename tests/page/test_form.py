@@ -1,14 +1,13 @@
 """Form and safety of the page: size, contrast, keyboard, touch, and no foreign content."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.page.library import QUESTION, Served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from truespan.extensions.server.http.pages import page_files
 
 PHONE: dict[str, Any] = {
@@ -123,7 +122,7 @@ def everything(visit: Visit, reader: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_stand_out_from_their_ground_in_both_schemes(
-    visits: Callable[..., Visit], harbour: Served, scheme: str
+    visits: Visits, harbour: Served, scheme: str
 ) -> None:
     visit = visits(
         harbour.address,
@@ -149,7 +148,7 @@ def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
     assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
 
 
-def test_phone_needs_no_sideways_scrolling(visits: Callable[..., Visit], harbour: Served) -> None:
+def test_phone_needs_no_sideways_scrolling(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
 
     def fits() -> None:

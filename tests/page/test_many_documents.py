@@ -1,6 +1,6 @@
 """Many documents in the library view: folders, columns, tags and deletion of several at once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 
 FILES = {
     "staff/leave.md": "# Leave\n\nThirty days a year.",
@@ -29,13 +29,13 @@ def office(browser: Browser, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-def enter(visits: Callable[..., Visit], office: Served, width: int = 1440) -> Visit:
+def enter(visits: Visits, office: Served, width: int = 1440) -> Visit:
     visit = visits(f"{office.address}#view=library", viewport={"width": width, "height": 900})
     expect(visit.find("#shelf tbody tr")).to_have_count(3)
     return visit
 
 
-def test_folders_choose_documents(visits: Callable[..., Visit], office: Served) -> None:
+def test_folders_choose_documents(visits: Visits, office: Served) -> None:
     visit = enter(visits, office)
     rows = visit.find("#shelf tbody tr")
     folders = visit.find("#facets .folder")
@@ -51,7 +51,7 @@ def test_folders_choose_documents(visits: Callable[..., Visit], office: Served) 
     expect(rows).to_have_count(3)
 
 
-def test_columns_with_one_value_are_hidden(visits: Callable[..., Visit], office: Served) -> None:
+def test_columns_with_one_value_are_hidden(visits: Visits, office: Served) -> None:
     visit = enter(visits, office)
     heads = visit.find("#shelf thead th")
     assert [text for text in heads.all_inner_texts() if text] == [
@@ -61,7 +61,7 @@ def test_columns_with_one_value_are_hidden(visits: Callable[..., Visit], office:
     expect(narrow.find("#shelf thead")).to_be_hidden()
 
 
-def test_several_documents_are_tagged_and_deleted(visits: Callable[..., Visit], office: Served):
+def test_several_documents_are_tagged_and_deleted(visits: Visits, office: Served):
     visit = enter(visits, office)
     rows = visit.find("#shelf tbody tr")
     for title in ("Leave", "Travel"):

@@ -1,19 +1,17 @@
 """Notes of a reader in the page: written about selected text, and seen up to the position."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import expect
 
 from tests.page.library import Served
-from tests.page.visit import Visit
+from tests.page.visit import Visits
 
 BOOK = "The Copper Heron"
 
 
 @pytest.mark.parametrize("width", [1440, 1100, 390])
 def test_note_about_selected_text_is_seen_up_to_the_position(
-    visits: Callable[..., Visit], harbour: Served, width: int
+    visits: Visits, harbour: Served, width: int
 ) -> None:
     visit = visits(harbour.address, viewport={"width": 1440, "height": 900})
     visit.open(BOOK)

@@ -1,14 +1,14 @@
 """Documents as they look: pages beside or instead of the text, and those of a reader."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from tests.support.pdf_maker import Page, column, make_pdf
 
 FIRST = ["The brass key of the boathouse hung on", "a nail. Old Marten oiled it every month.",
@@ -33,7 +33,7 @@ def pier(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def enter(visits: Callable[..., Visit], pier: Served, title: str, width: int = 1280) -> Visit:
+def enter(visits: Visits, pier: Served, title: str, width: int = 1280) -> Visit:
     visit = visits(pier.address, viewport={"width": width, "height": 900})
     visit.open(title)
     if width < 1020:
@@ -41,9 +41,7 @@ def enter(visits: Callable[..., Visit], pier: Served, title: str, width: int = 1
     return visit
 
 
-def test_page_of_another_document_is_never_left_in_the_pane(
-    visits: Callable[..., Visit], pier: Served
-) -> None:
+def test_page_of_another_document_is_never_left_in_the_pane(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.find("#as-page").click()
     expect(visit.find(".leaf img")).to_be_visible()
@@ -60,7 +58,7 @@ def test_page_of_another_document_is_never_left_in_the_pane(
 
 
 @pytest.mark.parametrize("width", SIZES)
-def test_page_shows_the_found_sentence(visits: Callable[..., Visit], pier: Served, width: int):
+def test_page_shows_the_found_sentence(visits: Visits, pier: Served, width: int):
     visit = visits(f"{pier.address}#document=1", viewport={"width": width, "height": 900})
     visit.ask("Who had taken the key of the boathouse?")
     visit.find("#panel-context .card-foot [data-show]").first.click()
@@ -82,7 +80,7 @@ def test_page_shows_the_found_sentence(visits: Callable[..., Visit], pier: Serve
     expect(visit.find("#text")).to_be_visible()
 
 
-def test_pages_are_turned_to_the_end(visits: Callable[..., Visit], pier: Served) -> None:
+def test_pages_are_turned_to_the_end(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.failures_expected = True
     visit.find("#as-page").click()
@@ -95,7 +93,7 @@ def test_pages_are_turned_to_the_end(visits: Callable[..., Visit], pier: Served)
     expect(visit.find("#page-on")).to_be_disabled()
 
 
-def test_reader_sees_read_words_of_the_page(visits: Callable[..., Visit], pier: Served) -> None:
+def test_reader_sees_read_words_of_the_page(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.failures_expected = True
     visit.as_reader("ada")
@@ -109,7 +107,7 @@ def test_reader_sees_read_words_of_the_page(visits: Callable[..., Visit], pier: 
     assert max(mark["sid"] for reply in sent for mark in reply["sentences"]) == 3
 
 
-def test_web_page_is_shown_without_scripts(visits: Callable[..., Visit], pier: Served) -> None:
+def test_web_page_is_shown_without_scripts(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Tides")
     visit.find("#as-page").click()
     frame = visit.page.frame_locator("#sheet-body iframe")

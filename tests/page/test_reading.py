@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Route, expect
 
 import truespan
 from tests.page.library import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from truespan.types.source import Upload
 
 BOOK = "The Copper Heron"
@@ -168,9 +167,7 @@ def test_slider_has_chapter_marks_and_buttons(visit: Visit) -> None:
     expect(visit.find("#position-label")).to_contain_text(f"Sentence {LAST_READ} of")
 
 
-def test_chapter_buttons_move_by_the_chapters_of_a_part(
-    visits: Callable[..., Visit], tmp_path: Path
-) -> None:
+def test_chapter_buttons_move_by_the_chapters_of_a_part(visits: Visits, tmp_path: Path) -> None:
     headings = (
         "# A\n\n# Part One\n\n## Chapter 1\n\nOne.\n\n## Chapter 2\n\nTwo.\n\n# Part Two\n\nEnd."
     )
@@ -233,7 +230,7 @@ def test_selection_can_be_read_to_and_asked_about(visit: Visit) -> None:
 
 
 def test_reader_token_shows_read_part_and_cannot_move(
-    visits: Callable[..., Visit], harbour: Served, visit: Visit
+    visits: Visits, harbour: Served, visit: Visit
 ) -> None:
     visit.open(BOOK)
     visit.as_reader("bound")

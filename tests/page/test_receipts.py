@@ -1,7 +1,7 @@
 """Receipts in the page: a receipt is checked."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visit, Visits
 from tests.promises import proves
 from tests.support.receipts import as_json
 
@@ -43,7 +43,7 @@ def open_dialog(visit: Visit) -> Locator:
     ("de", "Gültig. Signiert: Suche vom ", "Nicht gültig (text_differs): Ein Text wurde"),
 ])  # fmt: skip
 def test_receipt_is_checked_as_by_the_command(
-    visits: Callable[..., Visit],
+    visits: Visits,
     signed: tuple[Served, Path, Path],
     locale: str,
     valid: str,
@@ -66,9 +66,7 @@ def test_receipt_is_checked_as_by_the_command(
 
 
 @proves("proof.page")
-def test_dropped_receipt_is_checked(
-    visits: Callable[..., Visit], signed: tuple[Served, Path, Path]
-) -> None:
+def test_dropped_receipt_is_checked(visits: Visits, signed: tuple[Served, Path, Path]) -> None:
     running, _, receipt = signed
     visit = visits(running.address)
     result = open_dialog(visit)

@@ -1,6 +1,6 @@
 """Starting: an empty library, an empty world, the world of the server, and signing in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import truespan
 from tests.page.library import Served, served
-from tests.page.visit import Visit
+from tests.page.visit import Visits
 
 EMBEDDING = 300_000
 """The book has a hundred passages, and the machine may be busy."""
@@ -33,9 +33,7 @@ def guarded(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-def test_one_click_fills_an_empty_library_with_the_sample_book(
-    visits: Callable[..., Visit], empty: Served
-) -> None:
+def test_one_click_fills_an_empty_library_with_the_sample_book(visits: Visits, empty: Served):
     visit = visits(empty.address, viewport=DESK)
     start = visit.find("#start")
     expect(start.get_by_role("heading", level=2).first).to_be_visible()
@@ -56,7 +54,7 @@ def test_one_click_fills_an_empty_library_with_the_sample_book(
     expect(visit.find("#panel-context .card").first).to_be_visible()
 
 
-def test_an_empty_world_says_what_to_do(visits: Callable[..., Visit], empty: Served) -> None:
+def test_an_empty_world_says_what_to_do(visits: Visits, empty: Served) -> None:
     visit = visits(empty.address, viewport=DESK)
     visit.find("#start-world-name").fill("harbour")
     visit.find("#start-create").click()
@@ -77,7 +75,7 @@ def test_an_empty_world_says_what_to_do(visits: Callable[..., Visit], empty: Ser
     expect(bound.find("#start button")).to_have_count(0)
 
 
-def test_required_token_is_asked_for_first(visits: Callable[..., Visit], guarded: Served) -> None:
+def test_required_token_is_asked_for_first(visits: Visits, guarded: Served) -> None:
     visit = visits(guarded.address, viewport=DESK)
     visit.failures_expected = True
     expect(visit.find("#view-signin")).to_be_visible()
@@ -104,7 +102,7 @@ def test_required_token_is_asked_for_first(visits: Callable[..., Visit], guarded
     expect(visit.find("#view-signin")).to_be_visible()
 
 
-def test_a_token_that_ends_leads_back_to_signing_in(visits: Callable[..., Visit], guarded: Served):
+def test_a_token_that_ends_leads_back_to_signing_in(visits: Visits, guarded: Served):
     visit = visits(guarded.address, viewport=DESK)
     visit.failures_expected = True
     visit.sign_in(guarded.token("--all-worlds"))

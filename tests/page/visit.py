@@ -1,5 +1,6 @@
 """A visit to the page, with its traffic and the errors of the browser."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -107,6 +108,9 @@ class Visit:
         schemes = ("http", "https", "ws", "wss")
         split = [urlsplit(request.url) for request in self.requests]
         return {address.netloc for address in split if address.scheme in schemes}
+
+
+Visits = Callable[..., Visit]
 
 
 def begin(browser: Browser, address: str, **context: object) -> Visit:
