@@ -99,7 +99,7 @@ def test_pages_are_compared_within_a_unit() -> None:
     assert (canonical.page_at(0), canonical.page_at(6)) == (1, None)
 
 
-LOCATIONS: list[tuple[Any, ...]] = [
+@each_row("pages, expected", [
     # The pages of "ab cd ef gh", each from its offset on, and the label from 3 to 8.
     ((), None),
     (((8, 2),), None),
@@ -119,10 +119,7 @@ LOCATIONS: list[tuple[Any, ...]] = [
     (((3, 9), (6, 2), (7, 3)), "page 9, pages 2-3"),
     (((3, 9), (4, 7), (5, 5), (6, 3)), "page 9, page 7, page 5, …"),
     (((0, 1), (3, 1, "slide")), "slide 1"),
-]
-
-
-@each_row("pages, expected", LOCATIONS)
+])  # fmt: skip
 def test_location_names_the_pages_of_a_text(
     pages: tuple[tuple[Any, ...], ...], expected: str | None
 ) -> None:
@@ -138,16 +135,13 @@ def test_rows_of_another_sheet_are_not_in_a_location() -> None:
     assert canonical.location(6, 11) == "A7:B7"
 
 
-JOINED: list[tuple[Any, ...]] = [
+@each_row("labels, expected", [
     ((), None), ((None, "page 3"), "page 3"), (("page 3", "page 3"), "page 3"),
     (("pages 3-5", "pages 4-6"), "pages 3-6"), (("lines 1-9", "line 4"), "lines 1-9"),
     (("A5:F9", "A10:F10"), "A5:F10"), (("A5", "A6"), "A5:A6"), (("A1", "A3:F9", "B5"), "A1:F9"),
     (("A5:F9, H1", "H2"), "A5:F9, H1:H2"), (("slide 9", "slide 2"), "slide 9, slide 2"),
     (("page 9, page 7, page 5, …", "page 1"), "page 9, page 7, page 5, …"),
-]  # fmt: skip
-
-
-@each_row("labels, expected", JOINED)
+])  # fmt: skip
 def test_locations_join(labels: tuple[str | None, ...], expected: str | None) -> None:
     assert join_locations(labels) == expected
 

@@ -12,8 +12,6 @@ from truespan.types.decision import DecisionSettings
 
 RAW_DOT: dict[str, Any] = {"score_mode": "raw", "distance": "dot"}
 RAW_COSINE: dict[str, Any] = {"score_mode": "raw", "distance": "cosine"}
-NOT_NUMBERS: list[Any] = [float("nan"), float("inf"), -0.01, 1.01, True, "0.5", None]
-NOT_COUNTS: list[Any] = [-1, True, 1.0, "1", None]
 
 
 def refused(**settings: Any) -> str:
@@ -36,7 +34,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert (settings.score_mode, settings.distance) == ("normalized", "cosine")
 
 
-@each_row("value", NOT_NUMBERS)
+@each_row("value", [float("nan"), float("inf"), -0.01, 1.01, True, "0.5", None])
 @each_row("name", [
     "threshold_low", "threshold_high", "short_query_threshold_low", "short_query_threshold_high",
     "min_similarity_for_hybrid",
@@ -45,7 +43,7 @@ def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: 
     assert name in refused(**{name: value})
 
 
-@each_row("value", NOT_COUNTS)
+@each_row("value", [-1, True, 1.0, "1", None])
 @each_row("name", [
     "short_query_max_tokens", "min_chunks_for_hybrid", "min_total_context_chars", "max_chunks",
     "max_context_chars",

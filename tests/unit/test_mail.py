@@ -64,7 +64,9 @@ def test_headers_are_shown_and_stated() -> None:
 TEXT = b"Content-Type: text/plain; charset="
 HTML = b"Content-Type: text/html; charset="
 FLOWED = b"Content-Type: text/plain; format=flowed"
-ROWS = [
+
+
+@each_row("headers, body, expected", [
     (TEXT + b"iso-8859-1\n", b"caf\xe9 \x93so\x94", [("paragraph", "café “so”")]),
     (TEXT + b"utf-8\n", b"caf\xe9", [("paragraph", "café")]),
     (TEXT + b"us-ascii\n", b"caf\xc3\xa9", [("paragraph", "café")]),
@@ -90,10 +92,7 @@ ROWS = [
     (b"Content-Type: multipart/mixed; boundary=x\n", b"no parts at all",
      [("paragraph", "no parts at all")]),
     (b"Content-Type: multipart/mixed\n", b"no boundary", [("paragraph", "no boundary")]),
-]  # fmt: skip
-
-
-@each_row("headers, body, expected", ROWS)
+])  # fmt: skip
 def test_text_is_decoded_and_divided(headers: bytes, body: bytes, expected: object) -> None:
     assert body_of(headers, body) == expected
 

@@ -7,7 +7,7 @@ from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf
 from truespan.parsing import load
 from truespan.parsing.formats.pdf import parse_authors, parse_date
 from truespan.parsing.formats.pdf.paragraphs import Spelling, join_lines
-from truespan.types.text import Block, BlockKind, Loaded, PageStart
+from truespan.types.text import BlockKind, Loaded, PageStart
 
 FULL = [
     "The ferry left the quay at six in the morning, and nobody who",
@@ -23,12 +23,6 @@ def loaded(*pages: Page, **more: object) -> Loaded:
 
 def texts(*pages: Page, **more: object) -> list[str]:
     return [block.text for block in loaded(*pages, **more).blocks]
-
-
-def page_of(block: Block, word: str) -> int:
-    """Return the page on which a word of a block begins."""
-    place = block.text.index(word)
-    return max(start for start in block.pages if start.offset <= place).page
 
 
 # Paragraphs

@@ -36,11 +36,6 @@ ANSWERS = [
     "It hung there [1]. For the rest: no context.", "There is no context, and no key.",
     "NO CONTEXTUAL help is given.", "No context's as good as this.", "[1]", "[1] tells it.",
 ]  # fmt: skip
-THOUGHT = [
-    "<think>She did it.</think>", " \n<THINK>\nShe did it.\n</Think>\n\n",
-    "<thinking>a < b </think> <</thinking>", "<reasoning >She.</reasoning >",
-    "<think></think><think>Twice.</think>", "\ufeff<think>She.</think>",
-]  # fmt: skip
 
 
 def kind(text: str) -> str:
@@ -67,7 +62,11 @@ def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None
 
 
 @each_row("size", [1, 2, 3, 7, 100])
-@each_row("thought", THOUGHT)
+@each_row("thought", [
+    "<think>She did it.</think>", " \n<THINK>\nShe did it.\n</Think>\n\n",
+    "<thinking>a < b </think> <</thinking>", "<reasoning >She.</reasoning >",
+    "<think></think><think>Twice.</think>", "\ufeff<think>She.</think>",
+])  # fmt: skip
 @each_row("text", ["", "\n", "NO_CONTEXT", "Yes, <think>it</think> is."])
 def test_reasoning_is_removed_from_the_reply(text: str, thought: str, size: int) -> None:
     whole = thought + text

@@ -26,7 +26,8 @@ def with_other_digit(text: str, place: int) -> str:
 
 # Payment cards
 
-CARDS = [
+
+@each_row("number", [
     "4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "4111 1111 1111\n1111",
     "4012888888881881", "5555555555554444", "5105 1051 0510 5100", "2223003122003222",
     "378282246310005", "3782 822463 10005", "6011111111111117", "6011 0009 9013 9424",
@@ -34,10 +35,7 @@ CARDS = [
     "2200700000000009", "6759649826438453", "４１１１ １１１１ １１１１ １１１１",
     "٤١١١ ١١١١ ١١١١ ١١١١",
     "4111\u00a01111\u00a01111\u00a01111", "4111\u20111111\u20111111\u20111111",
-]  # fmt: skip
-
-
-@each_row("number", CARDS)
+])  # fmt: skip
 @each_row("frame", ["{}", "Card {} expires 12/29.", "卡号{}。", "a,{},737", "({})"])
 def test_the_number_of_a_card_is_found_however_it_is_written(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("CREDIT_CARD", number)]
@@ -66,7 +64,8 @@ def test_other_long_numbers_are_no_cards(text: str) -> None:
 
 # IBANs
 
-IBANS = [
+
+@each_row("number", [
     "DE89370400440532013000", "DE89 3704 0044 0532 0130 00", "de89 3704 0044 0532 0130 00",
     "DE89-3704-0044-0532-0130-00", "DE89 3704 0044 0532\n0130 00", "GB82 WEST 1234 5698 7654 32",
     "FR14 2004 1010 0505 0001 3M02 606", "ES91 2100 0418 4502 0005 1332",
@@ -74,10 +73,7 @@ IBANS = [
     "AT61 1904 3002 3457 3201", "CH93 0076 2011 6238 5295 7",
     "PL61 1090 1014 0000 0712 1981 2874", "SE45 5000 0000 0583 9825 7466", "NO93 8601 1117 947",
     "MT84 MALT 0110 0001 2345 MTLC AST0 01S", "ＤＥ８９ ３７０４ ００４４ ０５３２ ０１３０ ００",
-]  # fmt: skip
-
-
-@each_row("number", IBANS)
+])  # fmt: skip
 @each_row("frame", ["{}", "IBAN: {} BIC COBADEFFXXX", "帐号{}，", "to {}."])
 def test_iban_has_the_length_of_its_country(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("IBAN", number)]
@@ -157,7 +153,8 @@ def test_order_numbers_dates_and_codes_are_no_identity_numbers(text: str) -> Non
 
 # Phone numbers
 
-PHONES = [
+
+@each_row(("text", "number"), [
     ("call +49 30 901820 now", "+49 30 901820"), ("+49 (0)30 901820", "+49 (0)30 901820"),
     ("+4930901820", "+4930901820"), ("0049 30 901820", "0049 30 901820"),
     ("+1 212 736 5000", "+1 212 736 5000"), ("+1-212-736-5000", "+1-212-736-5000"),
@@ -172,10 +169,7 @@ PHONES = [
     ("тел. 8 495 123-45-67", "8 495 123-45-67"), ("fax: +31-20-914-738", "+31-20-914-738"),
     ("电话：010 65299639", "010 65299639"),
     ("＋４９ ３０ ９０１８２０", "＋４９ ３０ ９０１８２０"),
-]  # fmt: skip
-
-
-@each_row(("text", "number"), PHONES)
+])  # fmt: skip
 def test_a_phone_number_is_found(text: str, number: str) -> None:
     assert found_in(text) == [("PHONE", number)]
 

@@ -13,7 +13,8 @@ def found_in(text: str) -> list[tuple[str, str]]:
 
 # E-mail addresses
 
-EMAILS = [
+
+@each_row("address", [
     "ann@example.com", "Ann.Lee@Example.COM", "ann+news@mail.example.co.uk", "a@b.io",
     "ann_lee-3@example-site.org", "o'neil@example.ie", "x%y@example.com", "1234567@example.com",
     "4111111111111111@example.com", "ann@xn--mller-kva.de", "ann@example.xn--p1ai",
@@ -22,10 +23,7 @@ EMAILS = [
     "ann%40example.com",
     "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ", "𝐚𝐧𝐧@example.com",
     "ann [at] example [dot] com", "ann(at)example.com",
-]  # fmt: skip
-
-
-@each_row("address", EMAILS)
+])  # fmt: skip
 @each_row("frame", ["{}", "Write to <{}>.", "mailto:{}", "is {}, or", "({})"])
 def test_an_email_address_is_found_however_it_is_written(address: str, frame: str) -> None:
     assert found_in(frame.format(address)) == [("EMAIL", address)]
@@ -83,7 +81,8 @@ MIXED = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7b"
 HEX = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 UPPER = "Q7RS9TU1VW3XY5ZA"
 
-KEYS = [
+
+@each_row("key", [
     f"sk-{MIXED}", f"sk-proj-{MIXED}_{MIXED}", f"sk-ant-api03-{MIXED}-{MIXED}", f"AKIA{UPPER}",
     f"ASIA{UPPER}", f"ghp_{MIXED[:36]}", f"gho_{MIXED[:36]}", f"github_pat_{MIXED[:22]}_{MIXED}",
     f"glpat-{MIXED[:20]}", f"xoxb-123456789012-{MIXED[:24]}", f"xoxp-123456789012-{MIXED[:24]}",
@@ -93,10 +92,7 @@ KEYS = [
     f"123456789:AA{MIXED[:33]}", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{MIXED}",
     f"-----BEGIN RSA PRIVATE KEY-----\n{MIXED}\n{MIXED}==\n-----END RSA PRIVATE KEY-----",
     f"-----BEGIN OPENSSH PRIVATE KEY-----\n{MIXED}\n-----END OPENSSH PRIVATE KEY-----",
-]  # fmt: skip
-
-
-@each_row("key", KEYS)
+])  # fmt: skip
 @each_row("frame", ["{}", "Use {} here.", "'{}'", "密钥{}。"])
 def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
     assert found_in(frame.format(key)) == [("API_KEY", key)]

@@ -33,7 +33,7 @@ def only(loaded: Loaded) -> Block:
     return block
 
 
-NUMBERS: list[tuple[str, float, str]] = [
+@each_row("code, value, expected", [
     ("0", 2.5, "3"), ("0.00", 2.675, "2.68"), ("#,##0.00", -1234.5, "-1,234.50"),
     ("#,##0.00;[Red](#,##0.00)", -3, "(3.00)"), ("0.0%", 0.12345, "12.3%"),
     ('_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', 1234.5, "1,234.50 €"),
@@ -47,10 +47,7 @@ NUMBERS: list[tuple[str, float, str]] = [
     ("mm:ss.0", 1.23456 / 86400, "00:00:01"), ("hh:mm:ss", 1.9999999999, "00:00:00"),
     ("mmm yyyy", 60, "February 1900"), ("yyyy-mm-dd", 1, "1900-01-01"), ("yyyy", -5, "-5"),
     ("yyyy", 1e300, "1E+300"),
-]  # fmt: skip
-
-
-@each_row("code, value, expected", NUMBERS)
+])  # fmt: skip
 def test_numbers_are_shown_as_their_formats_say(code: str, value: float, expected: str) -> None:
     show = compile_format(code)
     assert show is not None
@@ -131,7 +128,9 @@ AMOUNTS = ["Bergen", 1, 2, 3, 4]
 MERGED = '<mergeCells><mergeCell ref="B1:C1"/><mergeCell ref="D1:E1"/></mergeCells>'
 FROZEN = '<sheetViews><sheetView><pane ySplit="2" state="frozen"/></sheetView></sheetViews>'
 LISTED = '<autoFilter ref="A2:B3"/>'
-TABLES: list[tuple[str, list[tuple[str, str, int]]]] = [
+
+
+@each_row("text, expected", [
     (
         sheet(rows(BESIDE)),
         [
@@ -172,10 +171,7 @@ TABLES: list[tuple[str, list[tuple[str, str, int]]]] = [
             ("paragraph", "It has three lines.", 0),
         ],
     ),
-]
-
-
-@each_row("text, expected", TABLES)
+])  # fmt: skip
 def test_sheet_tables_are_divided_sensibly(text: str, expected: list[tuple[str, str, int]]) -> None:
     assert outline(read(xlsx({"Sheet1": text}))) == expected
 
@@ -328,7 +324,9 @@ LOCKED = zipped(
         "META-INF/manifest.xml": "<m><encryption-data/></m>",
     }
 )
-FAULTS: list[tuple[str, bytes, str]] = [
+
+
+@each_row("name, data, expected", [
     ("a.xlsx", xlsx({"Sheet1": BOMB}), "source_unsafe"),
     ("a.xlsx", xlsx({"Sheet1": GOOD[:-40]}), "source_broken"),
     ("a.xlsx", xlsx({"Sheet1": GOOD.replace("<is>", "<is><b>")}), "source_broken"),
@@ -338,10 +336,7 @@ FAULTS: list[tuple[str, bytes, str]] = [
     ("a.ods", LOCKED, "source_encrypted"),
     ("a.xls", b"no workbook", "source_broken"),
     ("a.xlsb", zipped({"xl/workbook.bin": b"\xff" * 40}), "source_broken"),
-]
-
-
-@each_row("name, data, expected", FAULTS)
+])  # fmt: skip
 def test_faulty_workbooks_are_refused_with_a_reason(name: str, data: bytes, expected: str) -> None:
     with raises_code(expected):
         load(name, data)
