@@ -114,16 +114,6 @@ def test_path_of_the_base_url_precedes_every_path(server: Echo) -> None:
     ]
 
 
-@proves("http.outbound-urls")
-def test_no_proxy_of_the_environment_is_used(
-    server: Echo, client: JsonClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    ask(client)
-    assert len(server.asked) == 1
-
-
 def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         client.get("/", headers={"Authorization": f"{SECRET}\nHost: elsewhere"})
@@ -179,18 +169,6 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> 
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: found)
 
 
-@proves("http.outbound-urls")
-def test_address_is_checked_at_every_connection(
-    server: Echo, client: JsonClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask(client)
-    server.hang_up()
-    # Whoever did connect to this address would find the server.
-    resolve_to(monkeypatch, ("0.0.0.0", server.port))
-    assert "addresses that are refused" in refused(client, ProviderRefused).message
-    assert len(server.asked) == 1
-
-
 def test_unresolvable_host_is_retryable(client: JsonClient, monkeypatch: pytest.MonkeyPatch):
     def fail(*given: Any, **named: Any) -> Any:
         raise socket.gaierror(-2, "Name or service not known")
@@ -209,15 +187,6 @@ def test_next_address_of_a_host_is_tried_after_a_failure(
     resolve_to(monkeypatch, ("0.0.0.0", server.port), dead, ("127.0.0.1", server.port))
     client = JsonClient(f"http://{host}:{server.port}", label="Echo", clock=ManualClock())
     assert ask(client).said
-
-
-@proves("http.outbound-urls")
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed(server: Echo, client: JsonClient, status: int) -> None:
-    server.fault = lambda asked: Answer(status, {}, {"Location": f"{server.url}/{SECRET}"})
-    error = refused(client, ProviderRefused)
-    assert f"(status {status}); redirects are not followed" in error.message
-    assert len(server.asked) == 1
 
 
 # Statuses

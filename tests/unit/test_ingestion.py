@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.failures import raises_code
 from tests.support.sample_texts import assert_settled, once, story
-from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vector_of
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidArgument, ProviderRefused
 
@@ -123,10 +123,3 @@ def test_two_runs_on_one_document_leave_one_result(tmp_path: Path) -> None:
 
     assert "third" in world.search("third harbour", floor=0.0).context
     assert_settled(lib, world)
-
-
-def test_vectors_of_the_test_embedder_are_unit_vectors() -> None:
-    from tests.support.worlds import similarity
-
-    vector = vector_of("harbour light")
-    assert similarity(vector, vector) == pytest.approx(1.0)

@@ -79,14 +79,6 @@ def test_pages_end_with_the_document(
     assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
 
 
-def test_all_pages_together_are_the_whole_page(world: World) -> None:
-    whole = world.documents.sentences(1).sentences
-    pages = [
-        world.documents.sentences(1, offset=first, limit=3).sentences for first in range(0, 9, 3)
-    ]
-    assert sum(pages, ()) == whole
-
-
 @pytest.mark.parametrize("wrong", [
     {"offset": -1}, {"offset": True}, {"offset": 0.0}, {"offset": "0"}, {"offset": None},
     {"offset": 2**31}, {"offset": 10**30}, {"limit": 0}, {"limit": -1}, {"limit": 1001},
@@ -129,29 +121,12 @@ def test_the_pages_are_those_of_the_revision_in_force(lib: LibraryFixture, world
 # What was read, and what is damaged
 
 
-def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
-    reader = world.reader("ann")
-    reader.set_position("ferry.md", sentence=5)
-    whole = world.documents.sentences(1).sentences
-    assert reader.sentences(limit=1000).sentences == whole[:6]
-    assert reader.sentences("ferry.md", offset=3, limit=2).sentences == whole[3:5]
-    for first, count, last, more in ((0, 5, 4, True), (0, 6, 5, False), (5, 9, 5, False)):
-        page = reader.sentences(offset=first, limit=count)
-        assert (page.last, page.more) == (last, more)
-
-
 def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=5)
     ahead = [reader.sentences(offset=first) for first in (6, 7, 8, 500)]
     assert all(page.sentences == page.figures == () for page in ahead)
     assert all((page.last, page.more) == (-1, False) for page in ahead)
-
-
-def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
-    reader = world.reader("ann")
-    reader.set_position("ferry.md", sentence=-1)
-    assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
 
 
 def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) -> None:

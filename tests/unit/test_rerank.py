@@ -9,18 +9,16 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import asdict
 
 from tests.promises import proves
 from tests.support.worlds import ManualClock
-from tests.unit.sources import LABELS
+from tests.unit.sources import source
 from truespan.errors import Interrupted, ModelUnavailable, ProviderBadReply, ProviderUnavailable
 from truespan.observer import NULL_OBSERVER, NullObserver
 from truespan.retrieval.pack import Packer, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
-from truespan.types.chunk import ChunkKind
-from truespan.types.ids import ChunkId, WorldId, hash_text
+from truespan.types.ids import ChunkId, WorldId
 from truespan.types.request import Mode
 from truespan.types.scope import World
 from truespan.types.telemetry import CounterName, known_code
@@ -28,27 +26,9 @@ from truespan.types.trust import Visible
 
 
 def chunk(number: int, *, tokens: int = 1, score: float = 0.5) -> Visible:
-    text = f"text {number}"
-    return Visible(
-        chunk_id=ChunkId(f"chunk-{number}"),
-        document=1,
-        source="a.txt",
-        title="a",
-        revision=1,
-        index=number,
-        start=number * 100,
-        end=number * 100 + len(text),
-        first_sid=number,
-        last_sid=number,
-        chapter="a",
-        section="a",
-        kind=ChunkKind.TEXT,
-        text=text,
-        text_hash=hash_text(text),
-        tokens=tokens,
-        score=score,
-        **asdict(LABELS),
-    )
+    place = {"index": number, "first_sid": number, "last_sid": number, "start": number * 100}
+    own = {"chunk_id": ChunkId(f"chunk-{number}"), "tokens": tokens, "score": score}
+    return source(f"text {number}", **place, **own)
 
 
 @dataclass

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 from bench.support_check import check, rates_of, read_cases
-from msgspec.structs import asdict
 
 from tests.promises import proves
 from tests.support.rows import each_row
+from tests.unit.sources import source
 from truespan.answers.checks import MAX_EMBEDDED, Comparison
 from truespan.answers.quotes import Quotes, check_quotes
 from truespan.extensions.checks.support.check import check_support
@@ -16,8 +16,6 @@ from truespan.extensions.checks.support.claims import split_answer
 from truespan.extensions.checks.support.names import find_name_words
 from truespan.extensions.checks.support.numbers import find_numbers, numbers_agree
 from truespan.types.answer import Support, SupportReason
-from truespan.types.chunk import ChunkKind, SourceLabels
-from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 from truespan.types.vectors import Vector, bytes_of
@@ -31,27 +29,7 @@ NUMBER, NAME, WORDS, NEGATION, SIMILAR, NOTHING = SupportReason
 
 
 def passage(text: str, *, title: str = "", number: int = 1) -> Visible:
-    labels = SourceLabels(source_url="", address="", path="", language=None, version="1.0", tags=())
-    return Visible(
-        chunk_id=ChunkId(f"chunk {number}"),
-        document=number,
-        source="a.md",
-        title=title,
-        revision=1,
-        index=0,
-        start=0,
-        end=len(text),
-        first_sid=0,
-        last_sid=0,
-        chapter="",
-        section="",
-        kind=ChunkKind.TEXT,
-        text=text,
-        text_hash=TextHash(""),
-        tokens=0,
-        score=0.7,
-        **asdict(labels),
-    )
+    return source(text, document=number, title=title, chapter="", section="", last_sid=0)
 
 
 SOURCES = (passage(INN), passage(MILL, number=2))
