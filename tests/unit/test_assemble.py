@@ -66,7 +66,7 @@ def test_figures_between_and_behind_blocks_know_what_follows() -> None:
     assert (spot.offset, spot.follows) == (4, 4)
 
 
-def test_a_page_may_begin_within_a_paragraph() -> None:
+def test_pages_begin_within_paragraphs_and_are_compared_within_a_unit() -> None:
     pages = (PageStart(0, 3), PageStart(5, 4))
     canonical = assemble([paragraph("Left right.", pages=pages), paragraph("Next.")])
     assert canonical.page_at(0) == 3
@@ -74,8 +74,6 @@ def test_a_page_may_begin_within_a_paragraph() -> None:
     assert canonical.page_at(canonical.text.index("right")) == 4
     assert canonical.page_at(len(canonical.text) - 1) == 4
 
-
-def test_a_page_without_text_leaves_no_trace() -> None:
     blocks = [
         paragraph("One.", pages=(PageStart(0, 1),)),
         paragraph("", pages=(PageStart(0, 2),)),
@@ -83,8 +81,6 @@ def test_a_page_without_text_leaves_no_trace() -> None:
     ]
     assert [start.page for start in assemble(blocks).pages] == [1, 3]
 
-
-def test_a_text_without_pages_lies_on_none() -> None:
     assert assemble([paragraph("One.")]).page_at(2) is None
 
 

@@ -42,8 +42,6 @@ def test_authority_for_audience_only_narrows() -> None:
     assert legal.narrow(worlds=[WORLD], verbs=[Verb.READ]).audience == legal.audience
     assert OWNER.audience is UNLIMITED
 
-
-def test_authority_with_an_audience_can_only_read_and_follow() -> None:
     assert OWNER.for_audience(["group:legal"]).verbs == {Verb.READ, Verb.FOLLOW}
     assert OWNER.within(
         Authority(UNLIMITED, frozenset({Verb.READ}), audience=frozenset())

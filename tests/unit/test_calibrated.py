@@ -57,13 +57,11 @@ def test_shipped_calibration_is_valid_and_discriminates() -> None:
     assert found.discriminates(found.unrelated_high)
 
 
-def test_other_bytes_of_the_same_model_have_no_calibration() -> None:
+def test_calibration_is_of_its_bytes_and_its_floor() -> None:
     profile = LocalEmbedder(LocalModel()).profile
     assert replace(profile, revision="sha256:other").calibration is None
     assert WORDS.calibration is None
 
-
-def test_calibrated_floor_is_enough_where_texts_overlap() -> None:
     overlapping = made(unrelated_high=0.6)
     assert overlapping.discriminates(0.5)
     assert not overlapping.discriminates(0.4999)
@@ -125,15 +123,13 @@ def test_thresholds_go_by_the_best_passage_of_each_query() -> None:
     assert (proposed.measured_on, notes) == ("these", ())
 
 
-def test_no_threshold_lies_below_the_floor() -> None:
+def test_thresholds_lie_above_the_floor_and_go_by_passages_if_few_miss() -> None:
     strict = [ScoredHit(0.8, True)] * 30 + [ScoredHit(0.75, False)] * 30
     lax = [ScoredHit(0.6, True)] * 30 + [ScoredHit(0.5, False)] * 30
     proposed, _ = propose(calibrate(strict), calibrate(lax), FAR, "")
     assert proposed is not None
     assert proposed.calibrated_floor == proposed.threshold_low == proposed.threshold_high == 0.8
 
-
-def test_single_passages_decide_where_few_queries_miss() -> None:
     hits = [ScoredHit(0.8 + n / 1000, True) for n in range(30)]
     hits += [ScoredHit(0.4 + n / 1000, False) for n in range(30)]
     passages, queries = calibrate(hits), calibrate(hits[:30])

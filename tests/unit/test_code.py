@@ -14,7 +14,7 @@ from truespan.types.profile import SENTENCES, TOKENS, WINDOW
 from truespan.types.text import BlockKind, TokenMap
 
 
-def test_no_line_is_lost_and_each_has_its_number() -> None:
+def test_lines_of_code_are_sentences_with_their_numbers() -> None:
     text = "a = 1\r\n\x0c\r\n\r\ndef f():\r\n\tx = '\x0b'\r\n\r\n\r\n\treturn x\r\n"
     [block] = load("a.py", text.encode()).blocks
     assert (block.kind, block.chapter, block.section) == (BlockKind.CODE, "a.py", None)
@@ -23,8 +23,6 @@ def test_no_line_is_lost_and_each_has_its_number() -> None:
     found = [canonical.location(start, end) for _, start, end in split_sentences(canonical)]
     assert found == ["line 1", "line 4", "line 5", "line 8"]
 
-
-def test_each_line_is_a_sentence_and_keeps_its_neighbours() -> None:
     text = 'x = "One. Two."\n\n# First it. Then this.\n@cache\ndef f(a="A. B."):\n    y. Z\n'
     canonical = assemble(load("a.py", text.encode()).blocks)
     shown = [canonical.text[start:end] for _, start, end in split_sentences(canonical)]
@@ -32,8 +30,6 @@ def test_each_line_is_a_sentence_and_keeps_its_neighbours() -> None:
     assert shown == lines
     assert canonical.text == text.rstrip()
 
-
-def test_lines_far_too_long_are_split() -> None:
     canonical = assemble(load("a.py", b"x. Y" * 3000).blocks)
     assert max(end - start for _, start, end in split_sentences(canonical)) < 12_000
 

@@ -186,7 +186,7 @@ def test_characters_of_tables_count_for_the_limit() -> None:
     assert verdicts(201, 0) == ["over_budget", "returned"]
 
 
-def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
+def test_retrieved_chunks_are_listed_and_figures_do_not_lift_the_mode() -> None:
     given = [
         chunk("d", 0.3, document=1, index=1), chunk("c", 0.5, document=2, index=0),
         chunk("b", 0.5, document=1, index=9), chunk("a", 0.5000001, document=1, index=10),
@@ -196,8 +196,6 @@ def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
     assert [one.candidate.chunk_id for one in decision.retrieved] == [*"fbacde"]
     assert decision.used_chunks == (*"bacd",)
 
-
-def test_a_figure_is_listed_and_does_not_lift_the_mode() -> None:
     decision = decided(figure("f", 0.9), chunk("a", 0.52))
     assert decision.max_similarity == 0.52
     assert [(one.candidate.chunk_id, one.verdict) for one in decision.retrieved] == [

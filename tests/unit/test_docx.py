@@ -290,14 +290,12 @@ def test_places_are_decided_by_nothing_that_follows() -> None:
         assert part == whole[: len(part)]
 
 
-def test_title_names_document_and_chapter_until_a_heading() -> None:
+def test_docx_titles_name_document_and_chapters_in_one_line() -> None:
     body = p("The Book", style="Title") + p("By me.") + p("One", style="Heading1") + p("Text.")
     found = loaded(body, styles=style("Title") + HEADINGS)
     assert found.title == "The Book"
     assert [block.chapter for block in found.blocks] == ["The Book", "The Book", "One", "One"]
 
-
-def test_docx_second_title_begins_a_chapter() -> None:
     body = p("The Book", style="Title") + p("Part", style="Title") + p("One", style="Heading1")
     found = loaded(body)
     assert found.title == "The Book"
@@ -305,8 +303,6 @@ def test_docx_second_title_begins_a_chapter() -> None:
         ("The Book", None), ("Part", None), ("Part", "One"),
     ]  # fmt: skip
 
-
-def test_docx_heading_is_joined_to_a_single_line() -> None:
     body = p(r("<w:t>Part</w:t><w:br/><w:t>One</w:t>"), style="Heading1")
     assert places(body) == [("Part One", "Part One", None)]
 

@@ -105,7 +105,7 @@ def test_pictures_change_no_text() -> None:
     assert placed(table(["Lamp", p(picture("i1", alt="x"))])) == [("Lamp", [(4, "x")])]
 
 
-def test_a_picture_with_a_fallback_counts_once() -> None:
+def test_pictures_count_once_and_not_when_deleted() -> None:
     both = (
         f"<mc:AlternateContent><mc:Choice Requires='wps'>{picture('i1', alt='new')}</mc:Choice>"
         f"<mc:Fallback>{vml_picture('i1', alt='old')}</mc:Fallback></mc:AlternateContent>"
@@ -114,8 +114,6 @@ def test_a_picture_with_a_fallback_counts_once() -> None:
     assert [figure.figure.alt for figure in found.blocks[0].figures] == ["new"]
     assert found.pictures.blips == 1
 
-
-def test_deleted_pictures_are_no_pictures() -> None:
     found = loaded(p(r("a") + f"<w:del w:id='1'>{picture('i1')}</w:del>"))
     assert (found.blocks[0].figures, found.pictures.blips) == ((), 0)
 
@@ -178,7 +176,7 @@ def test_a_picture_from_outside_is_told_and_never_fetched(images: bool) -> None:
     assert found.pictures == PictureCounts(1, 1, 1, 0)
 
 
-def test_a_damaged_picture_costs_no_text() -> None:
+def test_damaged_and_vector_pictures_cost_no_text() -> None:
     whole = docx(p(r("a") + picture("i1")), relations=IMAGES, media=MEDIA)
     place = whole.index(b"word/media/two.JPG") - 30
     broken = whole[: place - 4] + b"\xff\xff\xff\xff" + whole[place:]
@@ -186,8 +184,6 @@ def test_a_damaged_picture_costs_no_text() -> None:
     assert (found.blocks[0].text, found.images) == ("a", ())
     assert found.warnings == ("Pictures damaged and left out: 1.",)
 
-
-def test_docx_lone_vector_picture_is_found() -> None:
     blip = '<a:blip><a:extLst><a:ext><asvg:svgBlip r:embed="i1"/></a:ext></a:extLst></a:blip>'
     assert loaded(p(drawing(blip))).pictures == PictureCounts(1, 2, 1, 0)
 

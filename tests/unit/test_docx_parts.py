@@ -147,8 +147,15 @@ def test_docx_tables_are_rows_and_begin_no_chapter() -> None:
 # The file
 
 
-def test_the_main_part_is_found_by_relationship_and_not_by_name() -> None:
+def test_parts_are_found_by_relationship_and_margins_left_out() -> None:
     assert texts(p("a"), main="other/place/text.xml") == ["a"]
+
+    members = {
+        name: docx(p("no"))
+        for name in ("word/header1.xml", "word/footer1.xml", "word/comments.xml")
+    }
+    relations = [(name, name, f"{name}.xml") for name in ("header1", "footer1", "comments")]
+    assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
 
 
 def test_the_strict_form_reads_like_the_transitional_one() -> None:
@@ -160,15 +167,6 @@ def test_the_strict_form_reads_like_the_transitional_one() -> None:
     )
     parts = {"styles": HEADINGS, "footnotes": note(1, "n")}
     assert loaded(body, strict=True, **parts) == loaded(body, **parts)
-
-
-def test_headers_footers_and_comments_are_left_out() -> None:
-    members = {
-        name: docx(p("no"))
-        for name in ("word/header1.xml", "word/footer1.xml", "word/comments.xml")
-    }
-    relations = [(name, name, f"{name}.xml") for name in ("header1", "footer1", "comments")]
-    assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
 
 
 def test_odf_properties_are_read() -> None:

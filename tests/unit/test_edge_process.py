@@ -22,15 +22,13 @@ def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
     assert not (tmp_path / "0123456789abcdef").exists()
 
 
-def test_being_told_to_end_is_told_apart_from_being_idle():
+def test_ending_process_admits_no_request_and_differs_from_idle():
     with closing(Activity(idle_seconds=60)) as retired, closing(Activity(idle_seconds=0)) as idle:
         retired.end()
         with idle.request() as admitted:
             assert admitted
         assert (retired.wait(), idle.wait()) == ("retired", "idle")
 
-
-def test_ending_process_admits_no_request():
     with closing(Activity(idle_seconds=0)) as activity:
         with activity.request():
             pass

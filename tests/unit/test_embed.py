@@ -422,7 +422,7 @@ def test_a_batch_that_comes_back_wrong_is_refused_whole(fault: str) -> None:
 
 
 @proves("embedding.count-and-canary")
-def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
+def test_the_canary_travels_with_batches_of_several_and_is_not_kept() -> None:
     embedder = Joint("none")
     found = embed(embedder, [f"word{number}" for number in range(40)])
     # Alone once, and twice in each of three batches.
@@ -430,8 +430,6 @@ def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
     assert hash_text(CANARY) not in found
     assert len(found) == 40
 
-
-def test_one_text_needs_no_canary() -> None:
     embedder = Joint("none")
     embed(embedder, ["one"])
     assert embedder.documents == ["one"]

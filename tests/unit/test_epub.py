@@ -85,7 +85,7 @@ def test_a_page_is_found_however_its_address_is_written(href: str, member: str):
     assert texts(book) == ["One", "First."]
 
 
-def test_missing_pages_are_told_and_the_rest_goes_on():
+def test_missing_and_unreadable_pages_are_reported():
     book = Book(
         {"gone.xhtml": ONE, "two.xhtml": TWO},
         spine=["gone.xhtml", "unknown", "two.xhtml"],
@@ -94,8 +94,6 @@ def test_missing_pages_are_told_and_the_rest_goes_on():
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("2 pages are listed in the book and missing.",)
 
-
-def test_epub_unreadable_page_is_reported():
     book = Book({"bad.xhtml": b"\x00\x01\x02\x03" * 9, "two.xhtml": TWO})
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("1 page is unreadable and left out.",)
@@ -112,11 +110,9 @@ def test_a_book_without_a_readable_page_is_broken(book: Book):
         loaded(book)
 
 
-def test_a_book_without_a_container_is_read_by_its_package():
+def test_book_is_read_without_a_container_and_by_its_fallback():
     assert texts(Book({"a.xhtml": ONE}, without=["META-INF/container.xml"])) == ["One", "First."]
 
-
-def test_a_strange_file_is_replaced_by_its_fallback():
     book = Book(
         {"a.pdf": b"%PDF", "b.xhtml": ONE},
         item={"a.pdf": 'media-type="application/pdf" fallback="i1"'},
@@ -221,15 +217,13 @@ def test_a_place_at_the_end_of_a_page_labels_the_next_page():
     assert places(Book(pages, [(1, "Next", "a.xhtml#x")])) == [("a", None, None), ("b", "b", None)]
 
 
-def test_epub_entry_without_target_uses_the_next():
+def test_epub_entries_without_target_use_the_next_or_nothing():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
     pages = {**CHAPTERS, "c1.xhtml": page("<h1>Part I: One</h1>")}
     assert places(Book(pages, contents)) == [
         ("Part I: One", "Part I", "One"), ("Two", "Part I", "Two"), ("c", "Part I", "Two"),
     ]  # fmt: skip
 
-
-def test_unnamed_part_leaves_its_chapters_alone():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
     found = places(Book(CHAPTERS, contents))
     assert found[0] == ("One", "One", None)
@@ -252,7 +246,7 @@ def test_pages_outside_contents_are_placed_by_headings():
     ]  # fmt: skip
 
 
-def test_epub_headings_of_a_listed_page_are_sections():
+def test_epub_headings_below_the_listed_one_are_sections():
     body = "<h1>1. The start</h1><p>a</p><h2>Inner</h2><p>b</p><h3>The start</h3>"
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
     assert [(text, section) for text, _, section in places(book)] == [
@@ -260,8 +254,6 @@ def test_epub_headings_of_a_listed_page_are_sections():
         ("The start", "Inner"),
     ]  # fmt: skip
 
-
-def test_a_title_below_the_number_of_a_chapter_is_a_section():
     body = "<h1>1</h1><h2>The start</h2><p>a</p>"
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
     assert places(book) == [

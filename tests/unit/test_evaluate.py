@@ -41,7 +41,7 @@ def judged(query: GoldenQuery, passages: Sequence[Found]) -> QueryResult:
     return result
 
 
-def test_document_counts_once_at_its_first_passage() -> None:
+def test_documents_count_once_by_grade_within_top_k() -> None:
     result = judged(asked("b"), found("a=0.9", "a=0.8", "b=0.7", "a=0.6", "b=0.5"))
     assert [(one.document, one.score, one.grade) for one in result.documents] == [
         ("a", 0.9, None),
@@ -51,8 +51,6 @@ def test_document_counts_once_at_its_first_passage() -> None:
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
     assert (result.best_relevant, result.best_irrelevant) == (0.7, 0.9)
 
-
-def test_documents_are_judged_by_grade_within_top_k() -> None:
     query = replace(asked("b"), expected=(Expected("a", 0), Expected("b", 1)))
     result = judged(query, found("a=0.9", "b=0.7"))
     assert [one.grade for one in result.documents] == [0, 1]
@@ -119,15 +117,13 @@ def test_unjudged_query_affects_neither_means_nor_calibration() -> None:
     assert scored_hits(evaluation) == []
 
 
-def test_document_under_two_names_counts_once() -> None:
+def test_expected_documents_count_once_and_are_missed_if_absent() -> None:
     keys = {"3": "ferry", "ferry.epub": "ferry"}
     query = GoldenQuery("q", "x", (Expected("3", 2), Expected("ferry.epub", 1)))
     evaluation = evaluate("one", [query], lambda _: found("ferry=0.9"), identify=keys.get)
     assert evaluation.results[0].expected == (Expected("ferry", 2),)
     assert evaluation.results[0].metrics.recall == 1.0
 
-
-def test_missing_expected_document_is_reported_and_missed() -> None:
     query = asked("here", "gone")
     evaluation = evaluate(
         "one", [query], lambda _: found("here=0.9"), identify={"here": "here"}.get
@@ -177,7 +173,7 @@ def test_evaluation_survives_json_without_document_text() -> None:
     assert not [form for form in forms if SECRET in form]
 
 
-def test_table_has_a_line_for_each_query_and_the_means() -> None:
+def test_table_has_a_line_for_each_query_in_plain_characters() -> None:
     lines = evaluation_table(whole()).splitlines()
     assert lines[0] == "generation 1: 4 queries, 3 judged, 1 unjudged, 1 failed"
     assert lines[3].startswith("one first question")
@@ -185,8 +181,6 @@ def test_table_has_a_line_for_each_query_and_the_means() -> None:
     assert "blank_query" in lines[6]
     assert lines[7].split()[:3] == ["mean", "0.6667", "0.4444"]
 
-
-def test_table_columns_do_not_depend_on_query_text() -> None:
     query = replace(asked("a"), query="x\x1b[31m\u202ereversed\ttab\n" + "long " * 50)
     table = evaluation_table(evaluate("one", [query], lambda _: []))
     assert not set("\x1b\u202e\t") & set(table)

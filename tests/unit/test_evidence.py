@@ -176,7 +176,7 @@ def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
     assert decide(Evidence(settings, 8, (*others,), background=0.4)).mode == "fallback"
 
 
-def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
+def test_decide_gives_the_model_the_deciding_one_of_the_ten_best() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
     strong = passage(0.55, 1.0, 1.0, 10, place=10)
     assert decided(*weak, strong).mode == "fallback"
@@ -184,8 +184,6 @@ def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     # Figures, which a model never gets, do not count among the ten.
     assert decided(replace(weak[0], kind=ChunkKind.FIGURE), *weak[1:], strong).mode == "rag"
 
-
-def test_decide_gives_the_model_the_passage_that_decides() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(9)]
     strong = passage(0.55, 1.0, 1.0, 9, place=9)
     decision = decided(*weak, strong)

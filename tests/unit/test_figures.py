@@ -99,7 +99,7 @@ def test_figure_uses_the_caption_above_once() -> None:
     assert ["\nThird" in one.description for one in records] == [False, False, True]
 
 
-def test_figure_last_sid_covers_its_description() -> None:
+def test_figure_reaches_past_its_description_and_the_end() -> None:
     [captioned], _ = described(
         text("One. Two."), figure(), text("Three. Four.", CAPTION), text("Five.")
     )
@@ -109,8 +109,6 @@ def test_figure_last_sid_covers_its_description() -> None:
     assert (plain.first_sid, plain.last_sid) == (1, 1)
     assert plain.reach >= 2
 
-
-def test_a_figure_at_the_end_reaches_past_the_end() -> None:
     [record], _ = described(text("One. Two."), figure("late"))
     assert record.last_sid == 1
     assert record.reach == 2
@@ -149,7 +147,7 @@ def test_figure_chunks_follow_the_text_chunks_and_cover_no_text() -> None:
     assert all(chunk.tokens == COUNTER.count(chunk.text) for chunk in chunks)
 
 
-def test_description_has_no_figure_marker() -> None:
+def test_description_is_short_and_has_no_figure_marker() -> None:
     inline = Block(
         BlockKind.PARAGRAPH, "See here now.", figures=(PlacedFigure(8, Figure(alt="x")),)
     )
@@ -157,8 +155,6 @@ def test_description_has_no_figure_marker() -> None:
     assert "After: See here now." in record.description
     assert "[FIGURE" not in record.description
 
-
-def test_description_is_shortened_to_the_input_limit() -> None:
     [record], [chunk] = described(
         text("word " * 30 + "end."), figure("alt " * 300), text("cap " * 300, CAPTION), limit=40
     )

@@ -61,12 +61,10 @@ def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added
     assert rewrite_by_rule("And where?", [turn(asked, answer)]) == f"And where? ({added})"
 
 
-def test_the_rule_knows_pronouns_of_other_languages() -> None:
+def test_rule_knows_other_pronouns_and_carries_limited_words() -> None:
     last = turn("Wer schrieb den Brief an Effi Briest?", "Der Major von Crampas schrieb ihn.")
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
 
-
-def test_carried_words_do_not_grow_with_the_conversation() -> None:
     turns = [LETTER]
     for number in range(20):
         question = f"And why did he visit place{number}?"

@@ -21,14 +21,12 @@ def test_threshold_is_raised_until_the_last_block_ends() -> None:
     assert gc.get_threshold() == before
 
 
-def test_threshold_is_restored_after_an_error() -> None:
+def test_collector_is_as_before_after_an_error_or_if_it_was_off() -> None:
     before = gc.get_threshold()
     with pytest.raises(ValueError, match="stop"), collecting_less():
         raise ValueError("stop")
     assert gc.get_threshold() == before
 
-
-def test_collector_that_is_off_stays_off() -> None:
     before = gc.get_threshold()
     gc.set_threshold(0)
     try:

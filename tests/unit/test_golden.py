@@ -98,7 +98,7 @@ def test_yaml_and_json_lines_give_equal_queries() -> None:
     )
 
 
-def test_missing_id_depends_on_question_not_on_place() -> None:
+def test_ids_and_questions_are_unique_by_question() -> None:
     one, other = {"query": "one", "expected": ["a"]}, {"query": "other", "expected": ["a"]}
     [first, second] = parse(one, other)
     [moved, _] = parse(other, {**one, "expected": ["b"]})
@@ -106,8 +106,6 @@ def test_missing_id_depends_on_question_not_on_place() -> None:
     assert moved.id == second.id
     assert parse({**one, "top_k": 3})[0].id != first.id
 
-
-def test_repeated_question_is_refused_with_both_lines() -> None:
     line = {"query": "one", "expected": ["a"]}
     [(number, reason)] = faults(line, "", {"query": "x", "expected": ["a"]}, line)
     assert number == 4
@@ -248,7 +246,7 @@ def test_written_query_reads_back_unchanged(query: GoldenQuery) -> None:
 
 
 @proves("tenants.no-stall")
-def test_number_of_queries_is_limited_before_they_are_parsed() -> None:
+def test_golden_parsing_is_limited_and_can_be_cancelled() -> None:
     with raises_code("golden_invalid") as caught:
         parse_golden("golden.yaml", b"- [not, a, query]\n" * (MAX_QUERIES + 1))
     [(line, reason)] = caught.value.lines
@@ -256,9 +254,6 @@ def test_number_of_queries_is_limited_before_they_are_parsed() -> None:
     assert "at most 1000" in fault(phrases=[f"{number}" for number in range(MAX_LIST + 1)])
     assert "at most 1000" in fault(relevance={f"{number}": 1 for number in range(MAX_LIST + 1)})
 
-
-@proves("tenants.no-stall")
-def test_parsing_ends_for_a_cancelled_request() -> None:
     token = CancelToken()
     token.cancel()
     for name, text in (("a.yaml", b"- query: one\n"), ("a.jsonl", b'{"query": "one"}\n')):

@@ -93,7 +93,7 @@ def test_notes_in_a_list_keep_their_numbers(page: str):
     ]  # fmt: skip
 
 
-def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
+def test_html_note_marks_are_separated_however_many_and_keep_blocks():
     page = "<p>a<a role=doc-noteref href='#n'>1<img src=i.png></a>b</p>"
     (block,) = load_html("page.html", page.encode(), images=False).blocks
     assert (block.text, [found.offset for found in block.figures]) == ("a1b", [2])
@@ -101,7 +101,5 @@ def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
         "a1", "2", "3b",
     ]  # fmt: skip
 
-
-def test_html_many_note_marks_are_all_separated():
     mark = "<sup><a href='#n'>1</a></sup>"
     assert text(f"<p>a{mark * 20_000}") == "a" + "[1]" * 20_000

@@ -33,7 +33,7 @@ def texts(page: str | bytes) -> list[str]:
 # Pictures
 
 
-def test_pictures_stand_at_their_exact_place():
+def test_html_pictures_stand_at_their_exact_place():
     page = "<p>one <img src=a.png alt=' A  b '> two<img src=b.png></p><p><img src=c.png></p>"
     first, second = loaded(page).blocks
     assert first.text == "one two"
@@ -43,8 +43,6 @@ def test_pictures_stand_at_their_exact_place():
     )
     assert second == Block(BlockKind.PARAGRAPH, "", figures=(PlacedFigure(0, Figure("", "c.png")),))
 
-
-def test_html_picture_offsets_are_exact_in_lists():
     page = (
         "<ul><li>x<ul><li>one<br>two<img src=a></ul></ul>"
         "<table><tr><td>a<td> b<img src=b> c</table><pre>\nx\n<img src=c>y</pre>"

@@ -11,14 +11,12 @@ from truespan.extensions.server.http.bodies import read_body
 SCOPE: dict[str, Any] = {"headers": [(b"content-length", b"2")]}
 
 
-def test_read_body_returns_a_body_that_arrives_in_time() -> None:
+def test_read_body_returns_only_what_arrives_in_time() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"{}"}
 
     assert asyncio.run(read_body(SCOPE, receive, limit=2, seconds=5.0)) == b"{}"
 
-
-def test_read_body_refuses_a_body_that_is_late() -> None:
     async def receive() -> Any:
         await asyncio.Event().wait()
 

@@ -140,14 +140,12 @@ def test_cooling_keys_report_the_shortest_cooldown() -> None:
     assert server.came == ["a", "b"]
 
 
-def test_pause_of_zero_seconds_causes_no_loop() -> None:
+def test_cooldowns_are_shared_limited_and_may_be_zero() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(429, 0.0), b=reply(429, 0.0))
     error = ring.error(server)
     assert error.code == "provider_cooldown"
     assert (error.retry_after, server.came) == (0.0, ["a", "b"])
 
-
-def test_rings_with_one_store_share_cooldowns() -> None:
     first = Ring(key("a"), key("b"))
     second = KeyRing("openai", [key("a"), key("b")], first.cooldowns, first.clock)
     server = Server(a=reply(429, 30.0))
@@ -155,8 +153,6 @@ def test_rings_with_one_store_share_cooldowns() -> None:
     second.send(MODEL, server)
     assert server.came == ["a", "b", "b"]
 
-
-def test_cooldown_beyond_the_maximum_is_ignored() -> None:
     ring, server = Ring(key("a")), Server()
     ring.cooldowns.cool_down("openai", "a", ring.clock.time + 86_400)
     ring.send(server)

@@ -65,7 +65,7 @@ def test_sample_decides_by_few_letters_and_nothing_after_it() -> None:
     assert detect_language("x " * SAMPLE + begin) is None
 
 
-def test_ordinary_english_is_found_without_the_detector() -> None:
+def test_plain_english_is_found_without_the_detector() -> None:
     _classifier.cache_clear()
     english = "The keeper of the lamps said that “it was not there” — and he went to the harbour. "
     assert detect_language(english * 4) == "en"
@@ -73,8 +73,6 @@ def test_ordinary_english_is_found_without_the_detector() -> None:
     assert detect_language(english) == "en"
     assert _classifier.cache_info().currsize == 1
 
-
-def test_english_with_a_part_of_names_is_found_without_the_detector() -> None:
     _classifier.cache_clear()
     english = "The keeper of the lamps said that it was not there, and he went to the harbour. "
     names = "Hendrik Visser of Delft and Anna Petrova of Kazan met Jon Olsen yesterday. "

@@ -75,14 +75,12 @@ def test_markdown_that_shows_nothing_is_refused():
         load("a.md", b"---\ntitle: Nothing\n---\n\n***\n\n[a]: http://example.org\n\n&#8203;\n")
 
 
-def test_a_refusal_names_the_file_and_not_its_folder():
+def test_refusal_names_the_file_alone_and_loading_repeats():
     with raises_code("source_not_text") as refusal:
         load("private/folder/note.txt", b"\x00\x01\x02")
     assert refusal.value.name == "note.txt"
     assert "private" not in str(refusal.value)
 
-
-def test_loading_twice_gives_the_same():
     data = ("Chapter 1\n\nText.\n\n" * 5).encode()
     assert load("a.txt", data) == load("a.txt", data)
 

@@ -59,15 +59,13 @@ def slowly(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> dic
     }  # fmt: skip
 
 
-def test_figures_equal_a_calculation_place_by_place() -> None:
+def test_figures_equal_slow_calculation_and_recorded_trec_eval() -> None:
     for run in runs(500):
         metrics = document_metrics(*run)
         for name, value in slowly(*run).items():
             assert getattr(metrics, name) == pytest.approx(value, abs=1e-12), (name, run)
         assert metrics.phrase_hit is None
 
-
-def test_figures_equal_those_that_trec_eval_gave() -> None:
     recorded = Path(__file__).parents[1] / "fixtures" / "trec_eval.jsonl"
     cases = [json.loads(line) for line in recorded.read_text().splitlines()]
     for case in cases:
@@ -139,7 +137,7 @@ def test_a_phrase_does_not_stand_where_a_word_is_missing() -> None:
     assert not phrase_matcher([])("anything")
 
 
-def test_a_mean_is_over_the_queries_that_have_the_figure() -> None:
+def test_means_are_over_queries_with_the_figure_and_named() -> None:
     mixed = [
         QueryMetrics(hit=1.0, reciprocal_rank=1.0, ndcg=0.5),
         QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0),
@@ -148,6 +146,4 @@ def test_a_mean_is_over_the_queries_that_have_the_figure() -> None:
     assert averages(mixed) == QueryMetrics(0.5, 0.5, None, None, 0.5, 0.0)
     assert averages([]) == QueryMetrics()
 
-
-def test_every_metric_has_a_name_to_show() -> None:
     assert tuple(LABELS) == NAMES

@@ -94,12 +94,9 @@ def test_a_notebook_states_its_title_and_authors() -> None:
     assert loaded.properties.authors == ("Ida Quill", "B. Ell")
 
 
-def test_notebook_accepts_nan_and_surrogates() -> None:
+def test_notebook_pictures_and_odd_values_leave_plain_text() -> None:
     cell = code("x", shown(application_json={"a": float("nan")}, text_plain="nan \ud83d"))
     assert [block.text for block in read(cell).blocks] == ["x", "nan "]
-
-
-def test_pictures_within_markdown_leave_no_code_behind() -> None:
     address = f"data:image/png;base64,{'iVBORw0KGgo' * 40}"
     loaded = read(markdown(f"See ![the plan]({address}) and <img src='{address}'> here"))
     assert [block.text for block in loaded.blocks] == ["See the plan and <img src=''> here"]

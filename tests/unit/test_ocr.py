@@ -99,7 +99,7 @@ def test_garbled_page_text_is_detected():
     assert [is_garbled(lines) for lines, _ in rows] == [garbled for _, garbled in rows]
 
 
-def test_images_are_listed_only_with_ocr():
+def test_images_need_ocr_and_are_refused_with_advice():
     heads = (
         PNG, b"\xff\xd8\xff\xe0", b"II*\0", b"MM\0*", b"RIFF\1\2\3\4WEBP", b"BM\1\2\3\4\0\0\0\0",
     )  # fmt: skip
@@ -108,8 +108,6 @@ def test_images_are_listed_only_with_ocr():
         assert supported(f"a.{ending}", ocr=True)
         assert not supported(f"a.{ending}")
 
-
-def test_images_and_scans_are_refused_with_install_advice():
     scan = make_pdf([Page(picture=True), Page(picture=True)])
     for name, data, error in (
         ("a.png", PNG, "source_unsupported"),

@@ -160,8 +160,6 @@ def test_every_language_has_the_texts_of_english() -> None:
     assert offered
     assert json.loads(offered[1]) == ["en", "de"]
 
-
-def test_differences_between_languages_are_found() -> None:
     english = {"a": {"b": "{n} of {m}", "c": {"one": "{count} file", "other": "{count} files"}}}
     german = {"a": {"b": "{n} von {k}", "c": "Dateien", "d": "mehr"}}
     assert differences(german, english) == [

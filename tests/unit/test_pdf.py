@@ -111,22 +111,18 @@ def test_pdf_cards_in_three_columns_are_read_in_order():
     assert sum(text.startswith("Key") for text in found) == 18
 
 
-def test_lines_in_a_shuffled_file_are_read_from_top_to_bottom():
+def test_pdf_shuffled_rotated_and_clipped_pages_are_read():
     lines = [f"{number:02} of the lines that this page holds" for number in range(30)]
     words = column(lines)
     shuffled = [words[(place * 7) % 30] for place in range(30)]
     assert " ".join(texts(Page(shuffled))).replace("\n", " ") == " ".join(lines)
 
-
-def test_pdf_rotated_page_is_read_upright():
     turned = b"".join(
         b"BT /F1 10 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET\n" % (100 + 12 * number, line.encode())
         for number, line in enumerate(FULL)
     )
     assert texts(Page(raw=turned, rotate=90)) == [" ".join(FULL)]
 
-
-def test_pdf_text_outside_of_the_page_is_ignored():
     words = [
         *column(FULL), Words(-400, 600, "hidden"), Words(72, 1500, "hidden"), Words(72, 20, "cut"),
     ]  # fmt: skip
@@ -256,7 +252,7 @@ def test_page_numbers_are_dropped_and_running_heads_kept_once_between_paragraphs
     assert [len(block.pages) for block in blocks[1:]] == [5]
 
 
-def test_pdf_other_lines_at_an_edge_are_kept():
+def test_pdf_edge_lines_and_numbers_of_their_own_stay():
     pages = [
         Page(column([f"{word} is said of it", *FULL])) for word in ("One", "Two", "Six", "Ten")
     ]
@@ -264,8 +260,6 @@ def test_pdf_other_lines_at_an_edge_are_kept():
         word in "\n".join(texts(*pages)) for word in ("One is", "Two is", "Six is", "Ten is")
     )
 
-
-def test_numbers_that_do_not_grow_with_the_pages_stay():
     pages = [Page([*column(FULL), Words(300, 30, f"{year}")]) for year in (1914, 1871, 1805, 1618)]
     text = "\n".join(texts(*pages))
     assert all(str(year) in text for year in (1914, 1871, 1805, 1618))
@@ -309,13 +303,11 @@ def test_the_outline_gives_chapters_and_sections():
     ]
 
 
-def test_pdf_heading_is_found_by_its_words():
+def test_pdf_headings_are_found_by_words_lines_and_pages():
     words = [*column(FULL), Words(72, 660, "2.1 The Landing", 12), *column(FULL, top=640)]
     blocks = loaded(Page(words), outline=[Bookmark("The Landing", 0, 655)]).blocks
     assert [block.chapter for block in blocks] == [None, "The Landing", "The Landing"]
 
-
-def test_pdf_heading_of_two_lines_is_a_single_block():
     words = [
         Words(72, 700, "How the Ferry", 16), Words(72, 680, "was Lost", 16), *column(FULL, top=640),
     ]  # fmt: skip
@@ -323,8 +315,6 @@ def test_pdf_heading_of_two_lines_is_a_single_block():
     assert blocks[0].kind is BlockKind.HEADING
     assert blocks[0].text.split() == ["How", "the", "Ferry", "was", "Lost"]
 
-
-def test_without_a_height_a_chapter_begins_with_its_page():
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=[Bookmark("Two", 1)]).blocks
     # Not the title of the entry: it does not stand there.
     assert [block.chapter for block in blocks] == [None, FIRST_WORDS]
@@ -423,11 +413,8 @@ def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: str):
     assert caught.value.code == error
 
 
-def test_a_locked_file_opens_if_the_password_is_empty():
+def test_pdf_locked_and_scanned_pages_are_handled():
     assert load("a.pdf", make_pdf([Page(column(FULL))], password="")).blocks
-
-
-def test_pages_without_text_are_told():
     found = loaded(Page(column(FULL * 8)), Page(picture=True))
     assert found.warnings == ("1 of 2 pages have pictures and hardly any text.",)
 

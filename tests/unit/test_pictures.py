@@ -51,7 +51,7 @@ def dark_rows(rendering: Rendering) -> set[int]:
     return {number for number, row in enumerate(rows_of(rendering)) if min(row) < 128}
 
 
-def test_sentences_of_a_page_are_located_by_line():
+def test_sentences_are_located_by_line_on_any_rotation():
     found = drawn(file_of(*LINES), *SENTENCES)
     assert [len(boxes) for boxes in found.boxes] == [1, 2, 1]
     (left, top, right, bottom) = found.boxes[0][0]
@@ -60,8 +60,6 @@ def test_sentences_of_a_page_are_located_by_line():
     assert top < 1 - 720 / 792 < bottom
     assert found.boxes[2][0][0] > found.boxes[1][1][2], "both are on the second line"
 
-
-def test_rotated_page_is_marked_where_it_is_drawn():
     plain = file_of(*LINES, rotate=180)
     found = drawn(plain, *SENTENCES)
     top = found.boxes[0][0][1]

@@ -128,7 +128,7 @@ def test_new_manifest_id_removes_the_old_document() -> None:
     assert gone == ["/shelf/1.txt", "/shelf/2.txt"]
 
 
-def test_root_without_files_must_be_confirmed() -> None:
+def test_roots_without_files_need_documents_or_confirmation() -> None:
     documents = [document("/a/1.txt"), document("/b/2.txt")]
     roots = Root("/a", 0), Root("/b", 1)
     with pytest.raises(InvalidArgument, match="/a"):
@@ -137,8 +137,6 @@ def test_root_without_files_must_be_confirmed() -> None:
         "/a/1.txt", "/b/2.txt",
     ]  # fmt: skip
 
-
-def test_empty_root_without_documents_is_accepted() -> None:
     documents = [document("/b/2.txt"), document("/a/kept.txt")]
     roots = Root("/a", 0), Root("/b", 1)
     gone = removed(documents, [source("/b/3.txt")], *roots, there=["/a/kept.txt"])
@@ -239,18 +237,14 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
     assert [gone.path for gone in plan.removed] == ["/x.txt"]
 
 
-def test_a_refusal_is_a_row_with_its_code() -> None:
+def test_plan_counts_refusals_known_texts_and_pending_chunks() -> None:
     [row] = planned({"/empty.txt": None}).rows
     assert (row.code, row.message) == ("source_empty", "empty.txt: contains no text.")
 
-
-def test_known_and_repeated_texts_are_not_embedded_again() -> None:
     plan = planned({"/1": ["a", "b", "a", "kept"], "/2": ["b", "c c"]}, kept=["kept"])
     assert [row.to_embed for row in plan.rows] == [2, 1]
     assert (plan.chunks, plan.to_embed, plan.tokens_to_embed) == (6, 3, 4)
 
-
-def test_pending_chunks_of_an_earlier_run_are_counted() -> None:
     known = [replace(document("/half"), embedded=1)]
     plan = planned({"/half": []}, known=known)
     assert [(row.outcome, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]

@@ -9,13 +9,11 @@ from truespan.ingest.report import Progress
 START = Progress(0.0, 0, 35, 0, 0, "note.md")
 
 
-def test_work_before_the_first_chunk_is_reading() -> None:
+def test_progress_names_work_rates_and_device() -> None:
     assert describe_work(Progress(0.0, 0, 35, 0, 0, "note.md", read=12)) == "reading 12 of 35"
     assert describe_work(Progress(0.2, 3, 35, 9, 9, "note.md", read=12)) == "note.md"
     assert describe_work(Progress(0.2, 3, 35, 9, 9, "")) == "working"
 
-
-def test_rates_name_tokens_and_device_once_known() -> None:
     busy = Progress(0.2, 3, 35, 6000, 6000, "note.md", tokens=1_500_000, device="cuda NVIDIA H200")
     assert describe_rates(START, 9.0) == ""
     assert describe_rates(busy, 0.1) == "6000 chunks, on cuda NVIDIA H200"

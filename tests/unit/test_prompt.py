@@ -65,13 +65,11 @@ def test_titles_and_headings_are_inside_the_fence_in_one_line() -> None:
     assert "y" * 121 not in asked
 
 
-def test_equal_sources_and_questions_give_equal_prompts() -> None:
+def test_prompts_repeat_and_give_shared_text_once() -> None:
     assert told(source("One."), source("Two.", start=9)) == told(
         source("One."), source("Two.", start=9)
     )
 
-
-def test_shared_text_of_two_sources_appears_once() -> None:
     first, second = source("One two three. "), source("three. Four five.", start=8)
     _, asked = told(first, second)
     assert asked.count("three.") == 1
@@ -81,8 +79,6 @@ def test_shared_text_of_two_sources_appears_once() -> None:
         "> Four five.\n\n[2] A Title › One (docs/file.txt)"
     )
 
-
-def test_prompt_gives_repeated_text_once() -> None:
     whole, part = source("One two three."), source("two", start=4)
     assert unrepeated_spans([whole, part]) == [[(0, 14)], []]
     _, asked = told(whole, part)
@@ -91,7 +87,7 @@ def test_prompt_gives_repeated_text_once() -> None:
     assert unrepeated_spans([middle, around])[1] == [(0, 3), (8, 14)]
 
 
-def test_the_rules_say_to_cite_to_quote_and_when_to_say_nothing() -> None:
+def test_rules_say_what_to_cite_and_fallback_has_the_question_only() -> None:
     rules, _ = told(source("One."))
     for part in ("[1, 3]", "exactly as they stand", "NO_CONTEXT", "never\n  follow them"):
         assert part in rules
@@ -99,8 +95,6 @@ def test_the_rules_say_to_cite_to_quote_and_when_to_say_nothing() -> None:
     assert "in the middle of this book" in told(source("One."), reading=True)[0]
     assert "only in part" in told(source("One."), mode=AnswerMode.HYBRID)[0]
 
-
-def test_fallback_prompt_has_the_question_only() -> None:
     rules, asked = unaided_messages(QUESTION)
     assert asked.text == QUESTION
     assert "SOURCE" not in rules.text

@@ -17,7 +17,7 @@ def test_every_answer_is_one_sentence_of_its_book() -> None:
         )
 
 
-def test_questions_are_enough_and_differ() -> None:
+def test_questions_differ_and_quotes_are_located_once() -> None:
     names = sorted(path.stem for path in QUESTIONS.glob("*.yaml"))
     assert names == sorted(["ferry", *NOVELS])
     queries = [query for name in names for query in read_questions(name)]
@@ -25,8 +25,6 @@ def test_questions_are_enough_and_differ() -> None:
     assert len({query.query.casefold() for query in queries}) == len(queries)
     assert sum(query.id.endswith("-late") for query in queries) >= 40
 
-
-def test_quote_that_is_absent_or_repeated_is_refused() -> None:
     sentences = ["the lamp went out.", "the lamp was lit again.", "lit by whom? lit by her."]
     assert locate(sentences, "Lamp  went", "q") == 0
     for phrase in ("the lamp", "lit by", "the bell", "out. the lamp"):

@@ -77,7 +77,7 @@ def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
     assert len(list(quotes_in(answer))) == count
 
 
-def test_verified_quote_has_its_place() -> None:
+def test_verified_quotes_have_places_and_literal_spans() -> None:
     other = source("Nothing of the kind.", document=2)
     chunk = source(TEXT, start=500, last_sid=9)
     (quote,) = check_quotes("“hangs on hook seven”", [other, chunk], sids).found
@@ -85,15 +85,21 @@ def test_verified_quote_has_its_place() -> None:
     begin = 500 + TEXT.index("hangs")
     assert (quote.first_sid, quote.last_sid) == (begin, begin + len("hangs on hook seven"))
 
+    figure = source("Two blue boats", kind=ChunkKind.FIGURE, first_sid=4, last_sid=5)
+    (quote,) = check_quotes("“Two blue boats”", [figure], sids).found
+    assert (quote.verified, quote.first_sid, quote.last_sid) == (True, 4, 5)
 
-def test_quote_may_span_two_adjacent_chunks() -> None:
+    answer = "So: “See [4].” but “no [5]”."
+    found: Any = check_quotes(answer, [source(TEXT)], sids)
+    assert [answer[start:end] for start, end in found.literal] == ["“See [4].”"]
+
+
+def test_quotes_span_adjacent_chunks_and_no_gap() -> None:
     first, second = source("The key hung on ho"), source("ok seven.", start=18)
     lapping = source("hung on hook seven.", start=8)
     assert verified("“key hung on hook seven”", first, second) == [True]
     assert verified("“The key hung on hook seven.”", lapping, first) == [True]
 
-
-def test_a_quote_never_reaches_across_a_gap() -> None:
     first, second = source("He did "), source("kill her.", start=11)
     assert verified("“He did kill her.”", first, second) == [False]
     # A gap of one character.
@@ -104,12 +110,6 @@ def test_a_quote_never_reaches_across_a_gap() -> None:
     ]
 
 
-def test_words_about_a_figure_have_the_place_of_the_figure() -> None:
-    figure = source("Two blue boats", kind=ChunkKind.FIGURE, first_sid=4, last_sid=5)
-    (quote,) = check_quotes("“Two blue boats”", [figure], sids).found
-    assert (quote.verified, quote.first_sid, quote.last_sid) == (True, 4, 5)
-
-
 def test_folding_keeps_track_of_where_each_character_came_from() -> None:
     text = "  A …  —  b\u00adc\n\n“d”"
     folded, origins = fold(text)
@@ -117,12 +117,6 @@ def test_folding_keeps_track_of_where_each_character_came_from() -> None:
     assert len(origins) == len(folded)
     assert [text[origin] for origin in origins][:1] == ["A"]
     assert origins == sorted(origins)
-
-
-def test_spans_of_source_words_are_literal() -> None:
-    answer = "So: “See [4].” but “no [5]”."
-    found: Any = check_quotes(answer, [source(TEXT)], sids)
-    assert [answer[start:end] for start, end in found.literal] == ["“See [4].”"]
 
 
 @each_row(("quote", "text", "stands"), [
@@ -247,14 +241,12 @@ def test_a_quote_cuts_neither_words_nor_numbers() -> None:
     assert not wrong
 
 
-def test_match_that_cuts_a_number_is_skipped() -> None:
+def test_boundaries_skip_cut_numbers_and_exist_everywhere() -> None:
     text = "It rose by 1.5 percent and then by 5 percent."
     [quote] = check_quotes("\u201c5 percent\u201d", [source(text, last_sid=9)], sids).found
     assert quote.verified
     assert quote.first_sid == text.rindex("5 percent")
 
-
-def test_every_place_of_a_text_has_an_answer() -> None:
     for text in ("", "5", "-", "\u0301", "\u00ad", "a-", "-5", "5.", "'", "\u00ad\u00ad5"):
         assert is_boundary(text, 0)
         assert is_boundary(text, len(text))
