@@ -17,8 +17,8 @@ def test_read_body_returns_only_what_arrives_in_time() -> None:
 
     assert asyncio.run(read_body(SCOPE, receive, limit=2, seconds=5.0)) == b"{}"
 
-    async def receive() -> Any:
+    async def wait_for_ever() -> Any:
         await asyncio.Event().wait()
 
     with pytest.raises(DeadlineExceeded):
-        asyncio.run(read_body(SCOPE, receive, limit=2, seconds=0.0))
+        asyncio.run(read_body(SCOPE, wait_for_ever, limit=2, seconds=0.0))
