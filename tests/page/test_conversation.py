@@ -400,9 +400,7 @@ def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
     expect(turn.locator(".support")).to_have_count(0)
 
 
-def test_server_that_stores_no_conversations_says_so_and_answers(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_server_that_stores_no_conversations_says_so_and_answers(visits: Visits, harbour: Served):
     with served(harbour.library, conversation_days="0") as running:
         visit = visits(running.address, viewport=DESK)
         visit.failures_expected = True

@@ -166,7 +166,7 @@ def test_randomisation_test_approximates_the_exact_test() -> None:
     )
 
 
-def test_randomisation_test_depends_on_its_seed_and_finds_no_difference_in_equals() -> None:
+def test_randomisation_depends_on_its_seed_and_finds_equals_equal() -> None:
     differences = [(-1) ** place * place / 40 + 0.05 for place in range(40)]
     answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]
     assert answers[0] == answers[1] != answers[2]

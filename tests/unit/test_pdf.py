@@ -243,7 +243,7 @@ def numbered(count: int, *, head: str = "The Glass Ferry", foot: str = "{}") -> 
     ]
 
 
-def test_page_numbers_are_dropped_and_running_heads_kept_once_between_paragraphs():
+def test_page_numbers_are_dropped_and_running_heads_kept_once():
     text = "\n".join(texts(*numbered(5)))
     assert text.count("The Glass Ferry") == 1
     assert not any(f"\n{number}\n" in f"\n{text}\n" for number in range(7, 12))
