@@ -86,7 +86,7 @@ def sign_raw(key: SigningKey, header: dict[str, Any], payload: str) -> str:
 
 
 @proves("identity.valid-token")
-@pytest.mark.parametrize("algorithm", ["RS256", "PS384", "ES256", "ES384", "ES512", "EdDSA"])
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
 def test_token_of_the_provider_is_accepted(clock: ManualClock, algorithm: str) -> None:
     with Issuer(SigningKey("k", algorithm)) as issuer:
         claims = make_verifier(issuer, clock).verify(issuer.token(groups=["legal"]))

@@ -1,6 +1,6 @@
 """PPTX parser: the slides in order, each with its title, text and notes.
 
-Included: groups, tables, lists, diagrams, the values of charts, the positions of pictures, and
+Included: groups, tables, lists, diagrams, the titles of charts, the positions of pictures, and
 hidden slides. Excluded: dates, footers and slide numbers, content of layouts and masters, hidden
 shapes, comments, embedded files.
 """

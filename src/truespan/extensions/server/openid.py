@@ -31,20 +31,17 @@ from truespan.types.token import SignIn
 _log = logging.getLogger(f"{SYSTEM}.auth")
 _log.addHandler(logging.NullHandler())
 
-ACCEPTED = ("RS256", "PS256", "ES256", "EdDSA")
-"""Signature algorithms of tokens; `none` and shared secrets never are."""
 CACHE_SECONDS = 3600
 """Time after which the provider's keys are loaded again."""
 LEEWAY_SECONDS = 30
 """Difference of clocks that is allowed when the times of a token are checked."""
 ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+    "RS256": ("RSA", None),
+    "PS256": ("RSA", None),
     "ES256": ("EC", "P-256"),
-    "ES384": ("EC", "P-384"),
-    "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-"""The key type and the curve of each algorithm that may be configured: signatures with a key pair.
+"""Key type and curve of each accepted algorithm: signatures with a key pair.
 
 With `none` anyone could make a token, and with HMAC anyone who knows the public key.
 """
@@ -330,12 +327,12 @@ def open_identities(folder: Path, settings: Settings, clock: Clock) -> Identitie
             "Signing in on the page needs auth_client_id, auth_authorize_url and auth_token_url."
         )
     load = key_client(auth.jwks_url, clock) if auth.jwks_url else key_file(folder / auth.jwks_file)
-    keys = KeyCache(load, ACCEPTED, clock, CACHE_SECONDS)
+    keys = KeyCache(load, tuple(ALGORITHMS), clock, CACHE_SECONDS)
     verifier = OpenIdVerifier(
         keys,
         issuer=auth.issuer,
         audience=auth.audience.strip(),
-        algorithms=ACCEPTED,
+        algorithms=tuple(ALGORITHMS),
         leeway_seconds=LEEWAY_SECONDS,
     )
     options = None

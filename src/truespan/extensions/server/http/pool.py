@@ -1,7 +1,7 @@
 """A thread pool for the library's blocking calls, in which callers take turns.
 
 Neither anyio nor the standard library has turns: there, a caller that sends many calls delays all
-others. A call and its deadline take 63 us here and 242 us with `anyio.to_thread`.
+others. A call and its deadline take 59 us here and 111 us with `anyio.to_thread`.
 
 Few calls run at once. Threads that compete for the interpreter make every call slower, and each
 thread has a connection to the store with its own cache. A call that takes long waits for a

@@ -92,14 +92,6 @@ def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookP
         return BookPosition(None, (NO_POSITION,))
 
 
-def _retrieve(world: World, arguments: Arguments) -> ContextBundle:
-    return world.retrieve(**arguments_of(arguments))
-
-
-def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> ContextBundle:
-    return reader.retrieve(**arguments_of(arguments), closeness=True)
-
-
 def _render_books(may_move: bool, subject: Reader | CallerContext, result: BookList) -> list[str]:
     shown = "\n\n".join(_render_position(book) for book in result.books)
     parts = [shown] if shown else []
@@ -288,7 +280,9 @@ def _reading_tools(*, may_move: bool, may_note: bool) -> tuple[Tool, ...]:
             ),
             arguments=ReadingContextArguments,
             result=ContextBundle,
-            run=_retrieve_context,
+            run=lambda reader, arguments: reader.retrieve(
+                **arguments_of(arguments), closeness=True
+            ),
             render=partial(_render_reading, may_move),
             signs=True,
         ),
@@ -361,7 +355,7 @@ _OWNER_TOOLS = (
         ),
         arguments=ContextArguments,
         result=ContextBundle,
-        run=_retrieve,
+        run=lambda world, arguments: world.retrieve(**arguments_of(arguments)),
         render=_render_bundle,
         signs=True,
     ),

@@ -348,9 +348,9 @@ def show_image(context: CallContext) -> Reply[bytes]:
 def draw_document(context: CallContext, query: requests.PictureQuery) -> PagePicture:
     """Get a page of a document as it looks.
 
-    Returns a page of a PDF file or an office document, an image, or a web page without scripts, in
-    Base64, with the places of its sentences: left, top, right and bottom of each line, as shares of
-    the width and the height.
+    Returns a page of a PDF file, an image, or a web page without scripts, in Base64, with the
+    places of its sentences: left, top, right and bottom of each line, as shares of the width and
+    the height.
     """
     documents = context.world().documents
     return documents.picture(context.path["document"], query.page, sentence=query.sentence)
