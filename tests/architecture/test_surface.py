@@ -48,11 +48,9 @@ def test_surface_is_within_its_limits() -> None:
 
 def test_settings_are_within_their_limit() -> None:
     assert len(all_types()) <= MAX_SETTINGS
-
     every = (*OPERATIONS, document_operation(OPERATIONS, needs_token=True))
     document = json.loads(make_document(every, needs_token=True))
     methods = {"get", "put", "post", "patch", "delete"}
     assert sum(len(methods & path.keys()) for path in document["paths"].values()) <= MAX_OPERATIONS
-
     found = {kind: sorted(public_names(kind)) for kind in MAX_NAMES}
     assert {kind: names for kind, names in found.items() if len(names) > MAX_NAMES[kind]} == {}

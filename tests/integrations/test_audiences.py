@@ -71,7 +71,6 @@ def test_llamaindex_makes_a_retriever_for_each_caller(world: World) -> None:
     kinds = Door("llamaindex", "llama_index")
     shared = kinds.TruespanRetriever(world)
     limited = shared.for_audience(["group:people"])
-
     assert sources(one.node.metadata for one in limited.retrieve(QUERY)) == PEOPLE
     assert len(shared.retrieve(QUERY)) == 3
     other = limited.for_audience(["group:security"])

@@ -21,9 +21,7 @@ def new_pipeline() -> Any:
 
 def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
-
     found = door.TruespanRetriever(shelf.world, top_k=3).run(QUESTION)["documents"]
-
     chunks = bundle.retrieved_chunks
     assert [(one.id, one.content, one.score) for one in found] == [
         (chunk.chunk_id, chunk.content, chunk.relevance_score) for chunk in chunks
@@ -41,11 +39,9 @@ def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
 
 def test_a_readers_component_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
-
     early = retriever.run(QUESTION)["documents"]
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.run(QUESTION)["documents"]
-
     assert {one.meta["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}
     assert len({one.meta["chapter"] for one in later}) == 4
 

@@ -101,11 +101,9 @@ def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
 
 def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(world=shelf.world, reader="ada")
-
     early = retriever.invoke(QUESTION)
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.invoke(QUESTION)
-
     assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}
     assert len({one.metadata["chapter"] for one in later}) == 4
 

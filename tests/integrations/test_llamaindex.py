@@ -15,9 +15,7 @@ door = Door("llamaindex", "llama_index")
 
 def test_a_node_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
-
     found = door.TruespanRetriever(shelf.world, similarity_top_k=3).retrieve(QUESTION)
-
     chunks = bundle.retrieved_chunks
     assert [(one.node.node_id, one.text) for one in found] == [
         (chunk.chunk_id, chunk.content) for chunk in chunks
@@ -36,11 +34,9 @@ def test_a_model_gets_the_text_of_a_node_and_nothing_beside_it(shelf: Shelf) -> 
 
 def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
-
     early = retriever.retrieve(QUESTION)
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.retrieve(QUESTION)
-
     assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}
     assert len({one.metadata["chapter"] for one in later}) == 4
 

@@ -74,11 +74,9 @@ def test_javascript_client_asks_worlds_and_readers(shelf: Shelf) -> None:
         pytest.skip("node or its package openai is not installed; `make test-frameworks` tries to")
     with serve_library(shelf.place.library) as server:
         variables = {
-            "BASE": f"http://127.0.0.1:{server.port}/v1",
-            "TOKEN": token_for(shelf),
-            "QUESTION": QUESTION,
-            "PACKAGES": str(PACKAGES),
-        }
+            "BASE": f"http://127.0.0.1:{server.port}/v1", "TOKEN": token_for(shelf),
+            "QUESTION": QUESTION, "PACKAGES": str(PACKAGES),
+        }  # fmt: skip
         done = subprocess.run(
             ["node", "--input-type=module", "--eval", SCRIPT],
             env={**os.environ, **variables},

@@ -95,7 +95,6 @@ def test_states_pooled_on_a_device_match_those_of_single_texts(
     expected = embedder.embed_documents_with_states(PASSAGES)
     monkeypatch.setattr(TorchRunner, "on_cpu", False)
     pooled = LocalTorchEmbedder(MODEL, "cpu").embed_documents_with_states(PASSAGES)
-
     assert [len(states) for _, states in pooled] == [len(states) for _, states in expected]
     for (_, states), (_, others) in zip(pooled, expected, strict=True):
         cosines = compare_rows(states, others).diagonal() if states else numpy.ones(1)
@@ -130,7 +129,6 @@ def test_padded_batch_gives_the_vectors_of_single_texts(
 def test_weights_are_those_that_the_network_multiplies_with() -> None:
     weights = read_weights(MODEL.read(NETWORK_FILE))
     found = dequantise(weights)
-
     assert len(found) == 3 + 2 + 12 * 16
     assert found["embeddings.word_embeddings.weight"].shape == (30522, 384)
     assert found["encoder.layer.0.intermediate.dense.weight"].shape == (1536, 384)
@@ -166,7 +164,6 @@ def test_gpu_gives_the_same_vector_in_any_batch(on_gpu: LocalTorchEmbedder) -> N
     words = [word for text in PASSAGES for word in text.split()]
     texts = [" ".join(choose.choices(words, k=choose.randrange(1, 300))) for _ in range(900)]
     together = on_gpu.embed_documents(texts)
-
     for size in (1, 7, 100, 333, 801):
         assert min(map(cosine, on_gpu.embed_documents(texts[:size]), together)) > 0.99999
 

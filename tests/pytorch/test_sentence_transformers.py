@@ -43,14 +43,9 @@ from truespan.types.vectors import cosine
 pytestmark = pytest.mark.torch
 
 TEXTS = [
-    "the tide comes in",
-    "at night the moon pulls on the sea",
-    "sea",
-    "",
-    "an unknown word",
-    "the sea and the moon and the tide at night " * 2,
-    "漢字 😀 \ud800",
-]
+    "the tide comes in", "at night the moon pulls on the sea", "sea", "", "an unknown word",
+    "the sea and the moon and the tide at night " * 2, "漢字 😀 \ud800",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +106,7 @@ def test_vector_depends_on_its_text_alone_in_any_order(folder: Path) -> None:
 def test_states_of_words_come_with_the_same_vectors(folder: Path) -> None:
     own = embed(folder)
     assert find_state_embedder(own) is own
-
     found = own.embed_documents_with_states(TEXTS)
-
     assert [vector for vector, _ in found] == own.embed_documents(TEXTS)
     assert len(found[1][1]) > len(found[2][1]) > 0 == len(found[3][1])
     vector, states = own.embed_query_with_states("the moon")
@@ -156,7 +149,6 @@ def test_precision_auto_follows_the_stored_weights(tmp_path: Path) -> None:
     assert TorchFolder(tmp_path, "model").precision == "float16"
     config = json.loads((made / "config.json").read_text())
     (made / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
-
     assert TorchFolder(tmp_path, "model").precision == "bfloat16"
     described = ModelDescription(precision="float32")
     assert TorchFolder(tmp_path, "model", described).precision == "float32"
@@ -179,7 +171,6 @@ def test_files_that_change_while_loading_are_refused(tmp_path: Path) -> None:
     assert own.profile
     save_encoder(tmp_path / "other", seed=2)
     (tmp_path / "other/model.safetensors").replace(made / "model.safetensors")
-
     with pytest.raises(ModelUnavailable, match="changed"):
         own.embed_query("sea")
 
@@ -221,10 +212,8 @@ def test_missing_model_is_named_with_its_command(
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     own = SentenceEmbedder(TorchFolder(tmp_path, "someone/some-model"))
-
     with pytest.raises(ModelUnavailable) as refused:
         own.embed_query("sea")
-
     assert "truespan models download someone/some-model" in (refused.value.advice or "")
 
 
@@ -316,9 +305,7 @@ def run_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 def test_batches_stay_within_the_token_budget(run_many: Callable[..., Any]) -> None:
     # The longest texts run first, so that results must be put back in order.
     texts = ["sea " * count for count in range(1, 100)]
-
     shapes = run_many(texts, tokens=512)
-
     assert all(rows * width <= 512 for rows, width in shapes)
     assert {width for _, width in shapes} == {64, 128}
     assert len(shapes) == 18

@@ -101,7 +101,6 @@ def test_members_under_one_name_or_on_shared_bytes_are_unsafe() -> None:
     data = packed({"first": "x", "other": "y"}).replace(b"other", b"first")
     with raises_code("source_unsafe"):
         opened(data)
-
     data = packed({"a": "x" * 100, "b": "y" * 100})
     first = data.index(DIRECTORY) + 20
     longer = struct.unpack("<L", data[first : first + 4])[0] + 20
@@ -135,7 +134,6 @@ def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_and_bombs_beyond_the_limits_are_refused() -> None:
     with raises_code("source_too_large"):
         opened(b"PK\x03\x04" + DIRECTORY * (20 * limits.MAX_MEMBERS + 1))
-
     archive = opened(packed({"bomb": bytes(limits.FREE_SIZE + 1)}))
     with raises_code("source_unsafe"):
         archive.read("bomb")

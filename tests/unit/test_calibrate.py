@@ -171,9 +171,7 @@ def test_share_out_of_range_is_refused(share: dict[str, Any]) -> None:
 def test_unrelated_high_is_near_what_counting_gives() -> None:
     chance = random.Random(7)
     scores = [chance.gauss(0.42, 0.03) for _ in range(2000)]
-
     counted = sum(score <= unrelated_high(scores) for score in scores) / len(scores)
-
     assert counted == pytest.approx(0.95, abs=0.001)
     assert unrelated_high([0.4, 0.4, 0.6]) == 0.6
     assert unrelated_high([0.4] * 20 + [0.6]) == 0.4

@@ -61,7 +61,6 @@ def test_calibration_is_of_its_bytes_and_its_floor() -> None:
     profile = LocalEmbedder(LocalModel()).profile
     assert replace(profile, revision="sha256:other").calibration is None
     assert WORDS.calibration is None
-
     overlapping = made(unrelated_high=0.6)
     assert overlapping.discriminates(0.5)
     assert not overlapping.discriminates(0.4999)

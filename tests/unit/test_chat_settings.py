@@ -49,21 +49,17 @@ def test_no_chat_model_is_configured_by_default(tmp_path: Path) -> None:
     assert chat_of(tmp_path) == ChatModels(None, None)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"chat_provider": "openai"}, {"chat_provider": "ollama", "chat_model": " "},
-        {"chat_model": "llama3"}, {**OLLAMA, "chat_fallback_provider": "openai"},
-        {**OLLAMA, "chat_fallback_model": "llama3"},
-        {**OLLAMA, "chat_ollama_base_url": "ftp://127.0.0.1"},
-        {**OLLAMA, "chat_ollama_base_url": f"http://user:{KEY}@127.0.0.1"},
-        {**OPENAI, "chat_openai_base_url": ""},
-        {**OPENAI, "chat_openai_base_url": f"http://127.0.0.1/v1?key={KEY}"},
-        {**OPENAI, "chat_max_tokens": 0}, {**OPENAI, "chat_timeout_seconds": 0},
-        {"chat_provider": "google", "chat_model": "gemini"},
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("settings", [
+    {"chat_provider": "openai"}, {"chat_provider": "ollama", "chat_model": " "},
+    {"chat_model": "llama3"}, {**OLLAMA, "chat_fallback_provider": "openai"},
+    {**OLLAMA, "chat_fallback_model": "llama3"},
+    {**OLLAMA, "chat_ollama_base_url": "ftp://127.0.0.1"},
+    {**OLLAMA, "chat_ollama_base_url": f"http://user:{KEY}@127.0.0.1"},
+    {**OPENAI, "chat_openai_base_url": ""},
+    {**OPENAI, "chat_openai_base_url": f"http://127.0.0.1/v1?key={KEY}"},
+    {**OPENAI, "chat_max_tokens": 0}, {**OPENAI, "chat_timeout_seconds": 0},
+    {"chat_provider": "google", "chat_model": "gemini"},
+], ids=str)  # fmt: skip
 def test_contradictory_chat_settings_fail_when_the_library_opens(
     tmp_path: Path, settings: dict[str, object]
 ) -> None:

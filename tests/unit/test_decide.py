@@ -111,9 +111,7 @@ def test_words_are_what_white_space_separates(query: str, words: int) -> None:
     ({"threshold_low": 0.3}, 3, 0.3),
     ({"distance": "dot"}, LONG, 0.25),
     (
-        {"score_mode": "raw", "distance": "dot", "raw_dot_low": -0.2, "raw_dot_high": 0.1},
-        9,
-        0.4,
+        {"score_mode": "raw", "distance": "dot", "raw_dot_low": -0.2, "raw_dot_high": 0.1}, 9, 0.4,
     ),
     ({"score_mode": "raw", "raw_cosine_low": -0.2, "raw_cosine_high": 0.55}, LONG, 0.0),
 ])  # fmt: skip

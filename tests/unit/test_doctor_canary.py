@@ -197,7 +197,6 @@ def test_a_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> 
     own = lib.scope(world)
     honest = lib.store.chunks.read
     lib.store.chunks.read = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
-
     failed = [check.name for check in tried(lib) if check.verdict is Verdict.PROBLEM]
     assert failed == ["separation of worlds in the store"]
 

@@ -64,10 +64,8 @@ def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: floa
 def test_a_database_with_broken_references_is_a_problem(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
     assert {check.verdict for check in lib.store.scrub.soundness()} == {Verdict.OK}
-
     lib.sql("PRAGMA foreign_keys = OFF")
     lib.sql("DELETE FROM revisions")
-
     found = {check.name: check.verdict for check in lib.store.scrub.soundness()}
     assert found["references"] is Verdict.PROBLEM
 

@@ -183,7 +183,6 @@ def test_damaged_and_vector_pictures_cost_no_text() -> None:
     found = load_docx("a.docx", broken, images=True)
     assert (found.blocks[0].text, found.images) == ("a", ())
     assert found.warnings == ("Pictures damaged and left out: 1.",)
-
     blip = '<a:blip><a:extLst><a:ext><asvg:svgBlip r:embed="i1"/></a:ext></a:extLst></a:blip>'
     assert loaded(p(drawing(blip))).pictures == PictureCounts(1, 2, 1, 0)
 

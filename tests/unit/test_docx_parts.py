@@ -149,7 +149,6 @@ def test_docx_tables_are_rows_and_begin_no_chapter() -> None:
 
 def test_parts_are_found_by_relationship_and_margins_left_out() -> None:
     assert texts(p("a"), main="other/place/text.xml") == ["a"]
-
     members = {
         name: docx(p("no"))
         for name in ("word/header1.xml", "word/footer1.xml", "word/comments.xml")

@@ -112,7 +112,6 @@ def test_a_book_without_a_readable_page_is_broken(book: Book):
 
 def test_book_is_read_without_a_container_and_by_its_fallback():
     assert texts(Book({"a.xhtml": ONE}, without=["META-INF/container.xml"])) == ["One", "First."]
-
     book = Book(
         {"a.pdf": b"%PDF", "b.xhtml": ONE},
         item={"a.pdf": 'media-type="application/pdf" fallback="i1"'},

@@ -64,7 +64,6 @@ def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added
 def test_rule_knows_other_pronouns_and_carries_limited_words() -> None:
     last = turn("Wer schrieb den Brief an Effi Briest?", "Der Major von Crampas schrieb ihn.")
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
-
     turns = [LETTER]
     for number in range(20):
         question = f"And why did he visit place{number}?"

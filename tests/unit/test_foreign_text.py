@@ -29,11 +29,9 @@ def add(world: World, text: str, *ids: str) -> list[str]:
 
 def test_run_that_exceeds_a_tenth_gives_the_notice(library: Library) -> None:
     world = library.create_world("my notes")
-
     assert add(world, ENGLISH, *(f"en{number}" for number in range(9))) == []
     [notice] = add(world, GERMAN, "de1", "de2")
     assert add(world, ENGLISH, "en9") == []
-
     assert notice.startswith("100% of the text of this run is in languages")
     assert "(de)" in notice
     assert "truespan reindex --model multilingual -w 'my notes'" in notice

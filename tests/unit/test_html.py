@@ -99,20 +99,16 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
     assert texts(page) == ["- one\n  on", "- two", "  1. first", "    below", "- three"]
 
 
-@pytest.mark.parametrize(
-    ("page", "marks"),
-    [
-        ("<ol start=7><li>x<li>x</ol>", "7. 8."), ("<ol><li>x<li value=5>x<li>x</ol>", "1. 5. 6."),
-        ("<ol reversed><li>x<li>x<li>x</ol>", "- - -"),
-        ("<ol reversed start=3><li>x<li>x<li>x</ol>", "3. 2. 1."),
-        ("<ol reversed start=3><li>x<li value=9>x<li>x</ol>", "3. 9. 8."),
-        ("<ol type=a start=26><li>x<li>x</ol>", "z. aa."), ("<ol type=A><li>x</ol>", "A."),
-        ("<ol type=i start=4><li>x</ol>", "iv."), ("<ol type=I start=1994><li>x</ol>", "MCMXCIV."),
-        ("<ol type=i start=0><li>x</ol>", "0."),
-        ("<ol start=99999999999999999999999><li>x</ol>", "1."),
-        ("<div role=list><div role=listitem>x</div></div>", "-"), ("<li>x", "-"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "marks"), [
+    ("<ol start=7><li>x<li>x</ol>", "7. 8."), ("<ol><li>x<li value=5>x<li>x</ol>", "1. 5. 6."),
+    ("<ol reversed><li>x<li>x<li>x</ol>", "- - -"),
+    ("<ol reversed start=3><li>x<li>x<li>x</ol>", "3. 2. 1."),
+    ("<ol reversed start=3><li>x<li value=9>x<li>x</ol>", "3. 9. 8."),
+    ("<ol type=a start=26><li>x<li>x</ol>", "z. aa."), ("<ol type=A><li>x</ol>", "A."),
+    ("<ol type=i start=4><li>x</ol>", "iv."), ("<ol type=I start=1994><li>x</ol>", "MCMXCIV."),
+    ("<ol type=i start=0><li>x</ol>", "0."), ("<ol start=99999999999999999999999><li>x</ol>", "1."),
+    ("<div role=list><div role=listitem>x</div></div>", "-"), ("<li>x", "-"),
+])  # fmt: skip
 def test_ordered_lists_count_as_the_page_says(page: str, marks: str):
     assert texts(page) == [f"{mark} x" for mark in marks.split()]
 

@@ -100,6 +100,5 @@ def test_html_note_marks_are_separated_however_many_and_keep_blocks():
     assert [shown for _, shown in kinds("a<a role=doc-noteref href='#n'>1<p>2</p>3</a>b")] == [
         "a1", "2", "3b",
     ]  # fmt: skip
-
     mark = "<sup><a href='#n'>1</a></sup>"
     assert text(f"<p>a{mark * 20_000}") == "a" + "[1]" * 20_000

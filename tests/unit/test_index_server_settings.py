@@ -73,13 +73,10 @@ def test_every_qdrant_setting_reaches_the_adapter(tmp_path: Path) -> None:
     assert chosen.approximate == {WORLD}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"qdrant_prefix": "../"}, {"qdrant_prefix": "a/b"}, {"qdrant_prefix": "x" * 65},
-        {"index_approximate_worlds": "my world"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("wrong", [
+    {"qdrant_prefix": "../"}, {"qdrant_prefix": "a/b"}, {"qdrant_prefix": "x" * 65},
+    {"index_approximate_worlds": "my world"},
+])  # fmt: skip
 def test_invalid_index_settings_fail_when_opening(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidConfiguration):
         options(tmp_path, **wrong)

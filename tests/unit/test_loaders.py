@@ -80,7 +80,6 @@ def test_refusal_names_the_file_alone_and_loading_repeats():
         load("private/folder/note.txt", b"\x00\x01\x02")
     assert refusal.value.name == "note.txt"
     assert "private" not in str(refusal.value)
-
     data = ("Chapter 1\n\nText.\n\n" * 5).encode()
     assert load("a.txt", data) == load("a.txt", data)
 

@@ -145,5 +145,4 @@ def test_means_are_over_queries_with_the_figure_and_named() -> None:
     ]
     assert averages(mixed) == QueryMetrics(0.5, 0.5, None, None, 0.5, 0.0)
     assert averages([]) == QueryMetrics()
-
     assert tuple(LABELS) == NAMES

@@ -73,7 +73,6 @@ def test_other_texts_with_numbers_are_no_novels() -> None:
 def test_novel_needs_speech_and_is_decided_by_three_headings() -> None:
     text = make_text(["Chapter 1", "Chapter 2", "Chapter 3"], PROSE)
     assert likeness_of(text) is Likeness.CHAPTERS
-
     head = make_text(["Chapter 1", "Chapter 2", "Chapter 3"])
     tails = [
         "", "1. A list.\n\n2. Of 1999 and 2001.\n\n" * 400, make_text(["Chapter 9"]),

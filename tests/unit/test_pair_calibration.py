@@ -50,7 +50,6 @@ def test_pairs_are_on_the_scale_of_similarities_or_give_nothing() -> None:
     cosine, dot = measured(0.3), measured(0.3, Distance.DOT)
     assert dot.threshold_low == pytest.approx((cosine.threshold_low + 1) / 2, abs=1e-3)
     assert dot.threshold_high == pytest.approx((cosine.threshold_high + 1) / 2, abs=1e-3)
-
     few = pairs(0.3, count=MIN_PAIRS - 1)
     assert calibrate_from_pairs(few, pairs(0.1), 500) is None
     assert calibrate_from_pairs(pairs(0.3), few, 500) is None

@@ -92,16 +92,12 @@ def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
         open_library(tmp_path)
 
 
-@each_row(
-    "text",
-    [
-        'embedding_provider = "google"\n', '[embedding]\nkind = "multilingual"\n',
-        '[embedding.other]\nkind = "sentence-transformers"\n', 'embedding_device = "auto"\n',
-        '[google]\nmodel = "gemini-embedding-001"\n',
-        'sentence_transformers_model = "BAAI/bge-m3"\n',
-        '[rerank]\nkind = "sentence-transformers"\nmodel = "x"\n',
-    ],
-)  # fmt: skip
+@each_row("text", [
+    'embedding_provider = "google"\n', '[embedding]\nkind = "multilingual"\n',
+    '[embedding.other]\nkind = "sentence-transformers"\n', 'embedding_device = "auto"\n',
+    '[google]\nmodel = "gemini-embedding-001"\n', 'sentence_transformers_model = "BAAI/bge-m3"\n',
+    '[rerank]\nkind = "sentence-transformers"\nmodel = "x"\n',
+])  # fmt: skip
 def test_a_provider_that_is_not_installed_is_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,7 +246,6 @@ def test_boundaries_skip_cut_numbers_and_exist_everywhere() -> None:
     [quote] = check_quotes("\u201c5 percent\u201d", [source(text, last_sid=9)], sids).found
     assert quote.verified
     assert quote.first_sid == text.rindex("5 percent")
-
     for text in ("", "5", "-", "\u0301", "\u00ad", "a-", "-5", "5.", "'", "\u00ad\u00ad5"):
         assert is_boundary(text, 0)
         assert is_boundary(text, len(text))

@@ -187,7 +187,6 @@ def test_other_numbers_are_no_phone_numbers(text: str) -> None:
 
 def test_without_phones_none_is_looked_for() -> None:
     assert found_in("call +49 30 901820", Sanitizer(Mode.SHADOW, profile=WITHOUT_PHONES)) == []
-
     german = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE"]'))
     assert found_in("ring 030 901820", german) == [("PHONE", "030 901820")]
     assert found_in("on 14.11.2023 at 12", german) == []

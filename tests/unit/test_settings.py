@@ -14,29 +14,25 @@ from truespan.wiring import open_library
 
 
 @proves("settings.bad-environment")
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"EMBEDDING_API_CONCURRENCY": "0"}, {"EMBEDDING_API_CONCURRENCY": "-2"},
-        {"EMBEDDING_API_CONCURRENCY": "two"}, {"EMBEDDING_API_CONCURRENCY": ""},
-        {"EMBEDDING_API_CONCURRENCY": "1.5"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "0"},
-        {"EMBEDDING_MAX_TOKENS_PER_BATCH": "-1"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "many"},
-        {"TRUESPAN_SOURCE_MAX_MIB": "-1"}, {"TRUESPAN_ANSWER_THRESHOLD_LOW": "nan"},
-        {"TRUESPAN_ANSWER_THRESHOLD_LOW": "inf"}, {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
-        {"TRUESPAN_NO_SUCH_THING": "1"}, {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
-        {"TRUESPAN_EMBEDDING_PROVIDER": ""}, {"TRUESPAN_EMBEDDING_PROVIDER": "Ollama"},
-        {"OLLAMA_BASE_URL": "ftp://127.0.0.1"}, {"OLLAMA_BASE_URL": "file:///etc/passwd"},
-        {"OLLAMA_BASE_URL": "http://"}, {"OLLAMA_BASE_URL": "http://[::1"}, {"OLLAMA_BASE_URL": ""},
-        {"TRUESPAN_OLLAMA_BASE_URL": "ws://127.0.0.1"},
-        {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://a:b@127.0.0.1"},
-        {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://127.0.0.1?a=b"},
-        {"TRUESPAN_OLLAMA_MODEL": " "}, {"TRUESPAN_OLLAMA_DIMENSIONS": "-1"},
-        {"TRUESPAN_OLLAMA_DIMENSIONS": "all"}, {"TRUESPAN_OLLAMA_DIMENSIONS": "1_000"},
-        {"TRUESPAN_OLLAMA_DIMENSIONS": "+768"}, {"TRUESPAN_OLLAMA_DIMENSIONS": "7e2"},
-        {"TRUESPAN_OLLAMA_DIMENSIONS": "\u0667"},
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("environment", [
+    {"EMBEDDING_API_CONCURRENCY": "0"}, {"EMBEDDING_API_CONCURRENCY": "-2"},
+    {"EMBEDDING_API_CONCURRENCY": "two"}, {"EMBEDDING_API_CONCURRENCY": ""},
+    {"EMBEDDING_API_CONCURRENCY": "1.5"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "0"},
+    {"EMBEDDING_MAX_TOKENS_PER_BATCH": "-1"}, {"EMBEDDING_MAX_TOKENS_PER_BATCH": "many"},
+    {"TRUESPAN_SOURCE_MAX_MIB": "-1"}, {"TRUESPAN_ANSWER_THRESHOLD_LOW": "nan"},
+    {"TRUESPAN_ANSWER_THRESHOLD_LOW": "inf"}, {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
+    {"TRUESPAN_NO_SUCH_THING": "1"}, {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
+    {"TRUESPAN_EMBEDDING_PROVIDER": ""}, {"TRUESPAN_EMBEDDING_PROVIDER": "Ollama"},
+    {"OLLAMA_BASE_URL": "ftp://127.0.0.1"}, {"OLLAMA_BASE_URL": "file:///etc/passwd"},
+    {"OLLAMA_BASE_URL": "http://"}, {"OLLAMA_BASE_URL": "http://[::1"}, {"OLLAMA_BASE_URL": ""},
+    {"TRUESPAN_OLLAMA_BASE_URL": "ws://127.0.0.1"},
+    {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://a:b@127.0.0.1"},
+    {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://127.0.0.1?a=b"},
+    {"TRUESPAN_OLLAMA_MODEL": " "}, {"TRUESPAN_OLLAMA_DIMENSIONS": "-1"},
+    {"TRUESPAN_OLLAMA_DIMENSIONS": "all"}, {"TRUESPAN_OLLAMA_DIMENSIONS": "1_000"},
+    {"TRUESPAN_OLLAMA_DIMENSIONS": "+768"}, {"TRUESPAN_OLLAMA_DIMENSIONS": "7e2"},
+    {"TRUESPAN_OLLAMA_DIMENSIONS": "\u0667"},
+], ids=str)  # fmt: skip
 def test_invalid_variable_fails_when_the_library_opens(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

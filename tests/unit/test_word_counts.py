@@ -94,7 +94,6 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     world.search("harbour", mode="hybrid")
     lib.journal.clear()
     world.search("night", mode="hybrid")
-
     assert "store.catalogs.keep_words" not in lib.journal
     assert "store.catalogs.countable" not in lib.journal
 
@@ -158,9 +157,7 @@ def test_chunks_that_are_not_embedded_take_no_part(lib: LibraryFixture) -> None:
     before = score(lib, world, "otter")
     scope = lib.scope(world)
     chunk = world.search("slept", floor=0.0).passages[0].chunk_id
-
     lib.store.chunks.mark_pending(scope, [chunk])
-
     assert score(lib, world, "otter", 2) == 0.0
     assert score(lib, world, "otter") > before
 
@@ -210,7 +207,6 @@ def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
     lib.sql("DELETE FROM words")
     lib.sql("DELETE FROM word_counts")
     lib.store.catalogs._clear_words()
-
     assert scores(lib, world) == shared
     assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 3)]
     assert lib.sql("SELECT count(*) FROM words")[0][0] > rows
@@ -230,7 +226,6 @@ def test_other_processes_notice_that_shared_words_are_gone(lib: LibraryFixture) 
     sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
     one = count_revision(lib.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
     lib.store.catalogs.keep_words(scope, [one])
-
     assert counted(lib) == 1
     # What they have cached is that of an earlier state of the world.
     assert world.access.record().changes > changes
@@ -267,6 +262,5 @@ def test_stale_members_of_a_shared_row_are_ignored(lib: LibraryFixture) -> None:
     sound = scores(lib, world)
     lib.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
     lib.store.catalogs._clear_words()
-
     assert scores(lib, world) == sound
     assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 2)]

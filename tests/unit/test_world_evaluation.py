@@ -380,7 +380,6 @@ def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture
     world, other = library_of_topics(lib), lib.world("other", keys__txt=KEYS)
     scope = lib.scope(world)
     lib.store.records.keep_calibration(scope, MEASURED)
-
     assert isinstance(calibration_of(lib.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
     assert of(lib, follower, world).evaluation.calibration() is scope.profile.calibration is None
