@@ -204,12 +204,9 @@ class Host:
 
     def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [DEPLOY / script, *words],
-            env={**os.environ, **self.variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [DEPLOY / script, *words], env={**os.environ, **self.variables}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
 
     def worlds(self) -> list[str]:
         with truespan.open(self.library) as library:

@@ -9,13 +9,9 @@ from truespan.types.ids import ChunkId, hash_text
 from truespan.types.trust import Visible
 
 LABELS = SourceLabels(
-    source_url="docs/file.txt",
-    address="truespan://world/1",
-    path="docs/file.txt",
-    language="en",
-    version="1.0",
-    tags=(),
-)
+    source_url="docs/file.txt", address="truespan://world/1", path="docs/file.txt", language="en",
+    version="1.0", tags=(),
+)  # fmt: skip
 
 
 def source(text: str, *, start: int = 0, **changes: Any) -> Visible:

@@ -8,15 +8,10 @@ from truespan.retrieval.fused import Scale, scale_of
 from truespan.types.profile import Calibration
 
 MODEL = Calibration(
-    calibrated_floor=0.5,
-    threshold_low=0.5,
-    threshold_high=0.6,
-    short_query_threshold_low=0.5,
-    short_query_threshold_high=0.6,
-    min_similarity_for_hybrid=0.6,
-    unrelated_high=0.5,
+    calibrated_floor=0.5, threshold_low=0.5, threshold_high=0.6, short_query_threshold_low=0.5,
+    short_query_threshold_high=0.6, min_similarity_for_hybrid=0.6, unrelated_high=0.5,
     measured_on="test",
-)
+)  # fmt: skip
 SCALE = scale_of([0.9, 0.6], best_words=8.0, possible_words=18.0, calibration=MODEL)
 
 

@@ -74,15 +74,10 @@ def test_chat_model_and_fallback_get_their_configured_requests(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with OpenAiChatServer() as openai, OllamaChatServer() as ollama:
         chat = chat_of(
-            tmp_path,
-            **OPENAI,
-            chat_openai_base_url=openai.base,
-            chat_fallback_provider="ollama",
-            chat_fallback_model="tide-teller",
-            ollama_base_url=ollama.base,
-            chat_max_tokens=99,
+            tmp_path, **OPENAI, chat_openai_base_url=openai.base, chat_fallback_provider="ollama",
+            chat_fallback_model="tide-teller", ollama_base_url=ollama.base, chat_max_tokens=99,
             chat_ollama_context=1024,
-        )
+        )  # fmt: skip
         assert openai.connections == ollama.connections == 0
 
         assert replied(chat.primary) == replied(chat.fallback) == REPLY

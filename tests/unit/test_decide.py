@@ -50,37 +50,24 @@ def evidence_from_json(row: Row) -> Evidence:
     candidates = tuple(
         Candidate(
             chunk_id=ChunkId(f"chunk-{place}"),
-            similarity=(one.score + 1) / 2 if dot else one.score,
-            characters=one.characters,
-            kind=ChunkKind(one.kind),
-            document=1,
-            index=place,
-            start=one.start,
+            similarity=(one.score + 1) / 2 if dot else one.score, characters=one.characters,
+            kind=ChunkKind(one.kind), document=1, index=place, start=one.start,
         )
         for place, one in enumerate(row.chunks)
-    )
+    )  # fmt: skip
     return Evidence(
-        settings=DecisionSettings(**row.settings),
-        query_words=row.words,
-        candidates=candidates,
-        reading=row.reading,
-        primary=ModelOutcome(row.primary),
-        fallback=ModelOutcome(row.fallback),
-    )
+        settings=DecisionSettings(**row.settings), query_words=row.words, candidates=candidates,
+        reading=row.reading, primary=ModelOutcome(row.primary), fallback=ModelOutcome(row.fallback),
+    )  # fmt: skip
 
 
 # The table
 
 
 @proves(
-    "decision.rag",
-    "decision.hybrid",
-    "decision.fallback",
-    "decision.hybrid-gates",
-    "decision.used-llm",
-    "decision.sources-used",
-    "decision.short-query-tightens",
-)
+    "decision.rag", "decision.hybrid", "decision.fallback", "decision.hybrid-gates",
+    "decision.used-llm", "decision.sources-used", "decision.short-query-tightens",
+)  # fmt: skip
 @each_row("row", ROWS)
 def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
     explained = decide(evidence_from_json(row)).to_json()
@@ -248,14 +235,9 @@ def test_gates_are_not_asked_outside_the_thresholds(similarity: float) -> None:
 @proves("decision.explain-fields")
 def test_the_explanation_has_every_member() -> None:
     explained = decided(
-        figure("f", 0.9),
-        chunk("a", 0.52),
-        words=3,
-        retrieval_target="main",
-        effective_query="hmac:1f",
-        primary=ModelOutcome.ANSWERED,
-        fallback=ModelOutcome.ABSENT,
-    ).to_json()
+        figure("f", 0.9), chunk("a", 0.52), words=3, retrieval_target="main",
+        effective_query="hmac:1f", primary=ModelOutcome.ANSWERED, fallback=ModelOutcome.ABSENT,
+    ).to_json()  # fmt: skip
 
     assert [gate.pop("held") for gate in explained.pop("gates")] == [True] * 3
     assert explained == {

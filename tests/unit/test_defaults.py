@@ -24,15 +24,10 @@ TALES = {
     "b.txt": "An otter swam past the boats.",
 }
 MEASURED = Calibration(
-    calibrated_floor=0.1,
-    threshold_low=0.9,
-    threshold_high=0.95,
-    short_query_threshold_low=0.91,
-    short_query_threshold_high=0.96,
-    min_similarity_for_hybrid=0.92,
-    unrelated_high=0.05,
+    calibrated_floor=0.1, threshold_low=0.9, threshold_high=0.95, short_query_threshold_low=0.91,
+    short_query_threshold_high=0.96, min_similarity_for_hybrid=0.92, unrelated_high=0.05,
     measured_on="nothing",
-)
+)  # fmt: skip
 
 
 @proves("defaults.explicit-wins")

@@ -79,13 +79,9 @@ def test_docx_refuses_other_content_by_kind(data: bytes, refusal: str) -> None:
 )  # fmt: skip
 def test_entities_are_refused_in_every_part(member: str) -> None:
     data = docx(
-        p(r("a") + note_mark(1)),
-        styles=style("A"),
-        numbering=num(1),
-        footnotes=note(1, "n"),
-        core="<core/>",
-        members={member: DOCTYPE},
-    )
+        p(r("a") + note_mark(1)), styles=style("A"), numbering=num(1), footnotes=note(1, "n"),
+        core="<core/>", members={member: DOCTYPE},
+    )  # fmt: skip
 
     with raises_code("source_unsafe"):
         load(data)

@@ -49,12 +49,9 @@ def embed(
 
 @proves("embedding.batch-items", "embedding.batch-tokens", "embedding.oversized-item")
 @given(
-    st.lists(st.integers(0, 5000), max_size=300),
-    st.integers(1, 50),
-    st.integers(1, 2000),
-    st.booleans(),
-    st.sampled_from(["", "passage: ", "title: none | text: "]),
-)
+    st.lists(st.integers(0, 5000), max_size=300), st.integers(1, 50), st.integers(1, 2000),
+    st.booleans(), st.sampled_from(["", "passage: ", "title: none | text: "]),
+)  # fmt: skip
 def test_batches_keep_the_limits_the_order_and_every_text(
     lengths: list[int], items: int, tokens: int, joint: bool, prefix: str
 ) -> None:
@@ -340,13 +337,9 @@ def test_long_text_is_embedded_in_parts_by_default() -> None:
 
 def states_in(embedder: WordEmbedder, texts: Sequence[str]) -> dict[TextHash, bytes]:
     batches_found = embed_texts(
-        embedder,
-        hashed(texts),
-        EmbeddingLimits(),
-        ManualClock(),
-        counter=WordCounter(),
+        embedder, hashed(texts), EmbeddingLimits(), ManualClock(), counter=WordCounter(),
         word_states=True,
-    )
+    )  # fmt: skip
     return {known: own for batch in batches_found for known, own in batch.states.items()}
 
 
@@ -442,14 +435,10 @@ def test_shared_canary_is_embedded_once() -> None:
         texts = hashed([f"word{number}", f"other{number}"])
         list(
             embed_texts(
-                embedder,
-                texts,
-                EmbeddingLimits(),
-                ManualClock(),
-                counter=WordCounter(),
+                embedder, texts, EmbeddingLimits(), ManualClock(), counter=WordCounter(),
                 canary=kept,
             )
-        )
+        )  # fmt: skip
 
     assert embedder.documents.count(CANARY) == 1 + 3
 

@@ -51,12 +51,9 @@ def places(book: Book) -> list[tuple[str, str | None, str | None]]:
 )
 def test_pages_come_in_the_order_of_the_spine(version: int, folder: str, package: str):
     book = Book(
-        {"two.xhtml": TWO, "one.xhtml": ONE},
-        version=version,
-        folder=folder,
-        package=package,
+        {"two.xhtml": TWO, "one.xhtml": ONE}, version=version, folder=folder, package=package,
         spine=["one.xhtml", "two.xhtml"],
-    )
+    )  # fmt: skip
 
     assert texts(book) == ["One", "First.", "Two", "Second."]
     assert load("a.epub", book.data()).blocks == loaded(book).blocks
@@ -401,15 +398,9 @@ def test_properties_come_from_the_package():
 
     assert found.title == "The book"
     assert found.properties == Properties(
-        title="The book",
-        authors=("B", "A"),
-        language="fr",
-        created="1999",
-        modified="2001",
-        keywords=("s",),
-        description="about",
-        publisher="P",
-    )
+        title="The book", authors=("B", "A"), language="fr", created="1999", modified="2001",
+        keywords=("s",), description="about", publisher="P",
+    )  # fmt: skip
 
 
 # Protection and harm

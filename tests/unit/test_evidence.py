@@ -277,14 +277,9 @@ def test_evidence_and_raw_scores_are_refused_together() -> None:
 
 def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
     assert evidence_rules(BUNDLED) == EvidenceRules(
-        threshold=0.46,
-        floor=0.3,
-        word_weight=0.2,
-        foreign_loss=0.02,
-        crossed_words=0.091,
-        name_weight=0.04,
-        usual_floor=BUNDLED.calibrated_floor,
-    )
+        threshold=0.46, floor=0.3, word_weight=0.2, foreign_loss=0.02, crossed_words=0.091,
+        name_weight=0.04, usual_floor=BUNDLED.calibrated_floor,
+    )  # fmt: skip
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
     weighed = evidence_rules(BUNDLED, weighs_late=True)
     assert (weighed.floor, weighed.late_weight) == (0.3, 0.454)

@@ -85,15 +85,9 @@ def test_text_at_a_figure_offset_comes_after_it() -> None:
 
 def test_figure_uses_the_caption_above_once() -> None:
     records, _ = described(
-        text("Start here."),
-        figure(),
-        text("First", CAPTION),
-        figure(),
-        text("Go on."),
-        text("Third", CAPTION),
-        figure(),
-        text("End here."),
-    )
+        text("Start here."), figure(), text("First", CAPTION), figure(), text("Go on."),
+        text("Third", CAPTION), figure(), text("End here."),
+    )  # fmt: skip
 
     assert ["\nFirst" in one.description for one in records] == [True, False, False]
     assert ["\nThird" in one.description for one in records] == [False, False, True]
@@ -167,15 +161,10 @@ def test_figure_without_bytes_is_logged() -> None:
     source = Source(doc_id="doc", name="a.docx", path="a.docx", size=1)
     for images in ((), (Image("png", b"x"),)):
         draft = make_draft(
-            source,
-            Loaded(blocks, images=images),
-            preparation=Preparation(FigureFlags(chunks=True, debug=True)),
-            source_hash="0",
-            recipe="0",
-            parser=DirectParser(),
-            counter=COUNTER,
-            input_limit=400,
-        )
+            source, Loaded(blocks, images=images),
+            preparation=Preparation(FigureFlags(chunks=True, debug=True)), source_hash="0",
+            recipe="0", parser=DirectParser(), counter=COUNTER, input_limit=400,
+        )  # fmt: skip
 
         told = [note.split()[1:5] for note in draft.notes if note.startswith("DOCX_IMAGE ")]
         stored = len(images)
@@ -189,15 +178,9 @@ def test_alt_texts_are_the_text_of_a_picture_file() -> None:
 
     def draft(flags: FigureFlags, *alts: str) -> Draft:
         return make_draft(
-            source,
-            Loaded(tuple(figure(alt) for alt in alts)),
-            preparation=Preparation(flags),
-            source_hash="0",
-            recipe="0",
-            parser=DirectParser(),
-            counter=COUNTER,
-            input_limit=400,
-        )
+            source, Loaded(tuple(figure(alt) for alt in alts)), preparation=Preparation(flags),
+            source_hash="0", recipe="0", parser=DirectParser(), counter=COUNTER, input_limit=400,
+        )  # fmt: skip
 
     made = draft(FigureFlags(chunks=True), "A brass lamp", "", "A red boat")
     assert made.canonical.text == "A brass lamp\n\nA red boat"

@@ -134,15 +134,10 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
     def gathered(k: int) -> Fetched:
         deps = lib.library._components.retrieval_deps(lambda _: None)
         found, _ = fetch_fused(
-            replace(deps, fused_weight=weight),
-            lib.scope(world),
-            world.access.record(),
-            lib.embedder.embed_query("lamp"),
-            "lamp",
-            k=k,
-            floor=0.0,
+            replace(deps, fused_weight=weight), lib.scope(world), world.access.record(),
+            lib.embedder.embed_query("lamp"), "lamp", k=k, floor=0.0,
             select=lambda verified: Best(verified, k - len(verified), None),
-        )
+        )  # fmt: skip
         return found.down_to(rank(found.verified, k)[-1].score)
 
     def told(found: Fetched) -> tuple[list[str], int]:
@@ -359,12 +354,7 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="FusedBookSearch"):
         fetch_fused(
-            lib.library._components.retrieval_deps(lambda _: None),
-            scope,
-            world.access.record(),
-            vector_of("harbour"),
-            "harbour",
-            k=1,
-            floor=None,
+            lib.library._components.retrieval_deps(lambda _: None), scope, world.access.record(),
+            vector_of("harbour"), "harbour", k=1, floor=None,
             select=lambda verified: Best(verified, 1 - len(verified), None),
-        )
+        )  # fmt: skip

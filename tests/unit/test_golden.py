@@ -151,14 +151,10 @@ def test_invalid_field_is_refused_with_a_reason(fields: dict[str, Any], word: st
 
 def test_all_faults_are_reported_in_line_order() -> None:
     told = faults(
-        {"expected": ["a"]},
-        "{",
-        {"query": "good", "expected": ["a"]},
-        "[]",
+        {"expected": ["a"]}, "{", {"query": "good", "expected": ["a"]}, "[]",
         '{"query": "x", "query": "y", "expected": []}',
-        {"query": "", "top_k": 0, "expected": ["a"]},
-        "[" * 10_000,
-    )
+        {"query": "", "top_k": 0, "expected": ["a"]}, "[" * 10_000,
+    )  # fmt: skip
 
     assert [number for number, _ in told] == [1, 2, 4, 5, 6, 6, 7]
 

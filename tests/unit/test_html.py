@@ -253,15 +253,9 @@ def test_properties_come_from_the_head():
     )
 
     assert loaded(head).properties == Properties(
-        title="T",
-        authors=("A. One", "Two"),
-        language="de-AT",
-        created="2020-01-02",
-        modified="2021",
-        keywords=("a", "b"),
-        description="about it",
-        publisher="P",
-    )
+        title="T", authors=("A. One", "Two"), language="de-AT", created="2020-01-02",
+        modified="2021", keywords=("a", "b"), description="about it", publisher="P",
+    )  # fmt: skip
 
 
 # Laws and limits

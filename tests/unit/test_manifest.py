@@ -50,18 +50,13 @@ def test_line_with_all_fields_is_parsed() -> None:
             path="books/ferry.epub",
             doc_id="glass-ferry",
             declared=DocumentOptions(
-                kind=DocumentKind.BOOK,
-                title="The Glass Ferry",
-                language="en",
-                version="2.0",
-                chunking="sentences",
-                tags=("boats", "mystery"),
+                kind=DocumentKind.BOOK, title="The Glass Ferry", language="en", version="2.0",
+                chunking="sentences", tags=("boats", "mystery"),
                 source_url="https://example.org/ferry?x=1#top",
-                metadata='{"by":{"name":"A. Ü."},"shelf":3}',
-                priority=10,
+                metadata='{"by":{"name":"A. Ü."},"shelf":3}', priority=10,
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 @proves("manifest.lines")
@@ -91,13 +86,9 @@ def test_blank_lines_and_marks_are_skipped_and_line_feeds_alone_end_lines() -> N
 @proves("manifest.lines")
 def test_all_bad_lines_are_reported_with_their_numbers() -> None:
     found = faults(
-        {"path": "good.txt"},
-        "",
-        {"path": "../bad.txt"},
-        "// a comment",
-        {"title": "No path"},
+        {"path": "good.txt"}, "", {"path": "../bad.txt"}, "// a comment", {"title": "No path"},
         {"path": "two.txt", "priority": 11, "kind": "novel", "colour": "red"},
-    )
+    )  # fmt: skip
 
     assert [number for number, _ in found] == [3, 4, 5, 6, 6, 6]
 

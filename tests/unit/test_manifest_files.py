@@ -105,12 +105,9 @@ def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:
 def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt", "c/y.txt", "c/x.txt", "d.txt", "e.txt")
     assert folder.names(
-        {"path": "e.txt", "priority": 0},
-        "d.txt",
-        {"path": "b.txt", "priority": 3},
-        {"path": "c/*", "priority": 3},
-        {"path": "a.txt", "priority": 10},
-    ) == ["a.txt", "b.txt", "c/x.txt", "c/y.txt", "e.txt", "d.txt"]
+        {"path": "e.txt", "priority": 0}, "d.txt", {"path": "b.txt", "priority": 3},
+        {"path": "c/*", "priority": 3}, {"path": "a.txt", "priority": 10},
+    ) == ["a.txt", "b.txt", "c/x.txt", "c/y.txt", "e.txt", "d.txt"]  # fmt: skip
 
 
 def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> None:

@@ -37,13 +37,10 @@ def shown(kind: str = "display_data", **data: Any) -> dict[str, Any]:
 
 def test_cells_are_blocks_at_the_places_that_headings_name() -> None:
     loaded = read(
-        markdown("# Ferries\n", "\n", "Text of *Quill*."),
-        code("import ferry\n\nferry.cross()"),
-        markdown("## Depth\n"),
-        {"cell_type": "raw", "source": "As *is*"},
-        markdown("## Width"),
+        markdown("# Ferries\n", "\n", "Text of *Quill*."), code("import ferry\n\nferry.cross()"),
+        markdown("## Depth\n"), {"cell_type": "raw", "source": "As *is*"}, markdown("## Width"),
         code("width()"),
-    )
+    )  # fmt: skip
 
     assert [(block.kind, block.text, block.chapter) for block in loaded.blocks] == [
         (BlockKind.HEADING, "Ferries", "Ferries"),

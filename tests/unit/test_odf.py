@@ -149,12 +149,9 @@ def test_tables_know_their_header_and_read_cells_once() -> None:
     covered = "<table:covered-table-cell/>"
     wide = cell("wide", ' table:number-columns-spanned="2"')
     body = table(
-        ["Item", "Price"],
-        [p("Lamp") + p("brass"), ul("one", "two")],
-        [wide, covered],
-        ["inner", p("") + table(["a", "b"], ["c", "d"])],
-        header=1,
-    )
+        ["Item", "Price"], [p("Lamp") + p("brass"), ul("one", "two")], [wide, covered],
+        ["inner", p("") + table(["a", "b"], ["c", "d"])], header=1,
+    )  # fmt: skip
     [block] = loaded(body).blocks
 
     assert block.kind is BlockKind.TABLE

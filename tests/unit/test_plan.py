@@ -27,29 +27,12 @@ MANIFEST = "/shelf/library.jsonl"
 def document(path: str, doc_id: str = "", *, number: int = 0, origin: str = "") -> Document:
     """Return a document as it is recorded, complete unless said otherwise."""
     return Document(
-        number=number or 1 + sum(map(ord, path)),
-        doc_id=doc_id or f"id-of-{path}",
-        name=Path(path).name,
-        path=path,
-        kind=DocumentKind.DOCUMENT,
-        title="",
-        language="en",
-        version="1.0",
-        tags=(),
-        declared_title=None,
-        language_declared=False,
-        chunking="window",
-        active=1,
-        staged=None,
-        source_hash="",
-        recipe="",
-        chunks=3,
-        embedded=3,
-        quarantined=0,
-        characters=10,
-        sentences=1,
-        origin=origin,
-    )
+        number=number or 1 + sum(map(ord, path)), doc_id=doc_id or f"id-of-{path}",
+        name=Path(path).name, path=path, kind=DocumentKind.DOCUMENT, title="", language="en",
+        version="1.0", tags=(), declared_title=None, language_declared=False, chunking="window",
+        active=1, staged=None, source_hash="", recipe="", chunks=3, embedded=3, quarantined=0,
+        characters=10, sentences=1, origin=origin,
+    )  # fmt: skip
 
 
 def source(path: str, doc_id: str = "", *, origin: str = "") -> Source:
@@ -155,40 +138,18 @@ def test_names_that_are_not_utf8_are_compared_as_recorded() -> None:
 def draft_of(source: Source, *texts: str) -> Draft:
     chunks = tuple(
         NewChunk(
-            index=index,
-            start=0,
-            end=len(text),
-            first_sid=0,
-            last_sid=0,
-            reach=0,
-            text=text,
-            text_hash=hash_text(text),
-            overlap_text="",
-            tokens=len(text.split()),
-            sentence_ends=[len(text)],
-            chapter=None,
-            section=None,
+            index=index, start=0, end=len(text), first_sid=0, last_sid=0, reach=0, text=text,
+            text_hash=hash_text(text), overlap_text="", tokens=len(text.split()),
+            sentence_ends=[len(text)], chapter=None, section=None,
         )
         for index, text in enumerate(texts)
-    )
+    )  # fmt: skip
     return Draft(
-        doc_id=source.doc_id,
-        name=source.name,
-        path=source.path,
-        kind=DocumentKind.DOCUMENT,
-        title="",
-        language="en",
-        language_declared=False,
-        version="1.0",
-        declared_title=None,
-        tags=(),
-        chunking=WINDOW,
-        source_hash="",
-        recipe="",
-        canonical=CanonicalText(""),
-        sentences=(),
-        chunks=chunks,
-    )
+        doc_id=source.doc_id, name=source.name, path=source.path, kind=DocumentKind.DOCUMENT,
+        title="", language="en", language_declared=False, version="1.0", declared_title=None,
+        tags=(), chunking=WINDOW, source_hash="", recipe="", canonical=CanonicalText(""),
+        sentences=(), chunks=chunks,
+    )  # fmt: skip
 
 
 def planned(
@@ -209,13 +170,9 @@ def planned(
 
     found = FoundSources(tuple(source(path) for path in texts), 5, ("line 2: gone.txt",))
     return plan_run(
-        found,
-        known,
-        make_draft=make_draft,
-        have_vectors=have_vectors,
-        count_requests=lambda tokens, texts: 10 * tokens + texts,
-        removed=[document("/x.txt")],
-    )
+        found, known, make_draft=make_draft, have_vectors=have_vectors,
+        count_requests=lambda tokens, texts: 10 * tokens + texts, removed=[document("/x.txt")],
+    )  # fmt: skip
 
 
 def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:

@@ -111,12 +111,9 @@ def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(lib: LibraryFix
 
 @examples(60)
 @given(
-    st.lists(CANDIDATES, max_size=30),
-    st.lists(st.booleans(), min_size=30, max_size=30),
-    st.lists(st.integers(1, 10), min_size=1, max_size=6),
-    st.integers(1, 8),
-    st.integers(1, 900),
-)
+    st.lists(CANDIDATES, max_size=30), st.lists(st.booleans(), min_size=30, max_size=30),
+    st.lists(st.integers(1, 10), min_size=1, max_size=6), st.integers(1, 8), st.integers(1, 900),
+)  # fmt: skip
 def test_packing_a_list_that_grows_chooses_as_packing_it_at_once(
     parts: list[Visible], numbered: list[bool], steps: list[int], k: int, budget: int
 ) -> None:

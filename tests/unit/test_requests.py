@@ -89,12 +89,9 @@ def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, 
 
 
 @proves(
-    "request.top-k-default",
-    "request.chapter-filter",
-    "request.section-filter",
-    "request.language-constraint",
-    "request.version-constraint",
-)
+    "request.top-k-default", "request.chapter-filter", "request.section-filter",
+    "request.language-constraint", "request.version-constraint",
+)  # fmt: skip
 def test_retrieval_request_gets_the_defaults_of_its_world() -> None:
     request = RetrievalRequest(query="q")
     recommended, contract = (

@@ -17,39 +17,15 @@ from truespan.types.trust import FusedScore, Match, RerankScore, Verified
 
 PARENT = ParentChunk(17, 901, 902, 903, TextHash("hash of the parent"))
 CHUNK = StoredChunk(
-    chunk_id=ChunkId("id of the chunk"),
-    index=3,
-    start=100,
-    end=104,
-    first_sid=11,
-    last_sid=12,
-    reach=13,
-    kind=ChunkKind.FIGURE,
-    data=b"text",
-    text_hash=TextHash("hash"),
-    overlap_text="overlap",
-    tokens=5,
-    chapter="chapter",
-    section="section",
-    page=6,
-    location="pages 6-7",
-    figure=FigureMark("figure", "image", PARENT),
-    sentence_ends=b"ends",
-)
+    chunk_id=ChunkId("id of the chunk"), index=3, start=100, end=104, first_sid=11, last_sid=12,
+    reach=13, kind=ChunkKind.FIGURE, data=b"text", text_hash=TextHash("hash"),
+    overlap_text="overlap", tokens=5, chapter="chapter", section="section", page=6,
+    location="pages 6-7", figure=FigureMark("figure", "image", PARENT), sentence_ends=b"ends",
+)  # fmt: skip
 DOCUMENT = DocumentLabel(
-    number=21,
-    doc_id="doc id",
-    name="name",
-    title="title",
-    declared_title="declared",
-    revision=22,
-    tags=("tag",),
-    language="en",
-    version="2.0",
-    path="path",
-    source_url="url",
-    metadata={"key": 1},
-)
+    number=21, doc_id="doc id", name="name", title="title", declared_title="declared", revision=22,
+    tags=("tag",), language="en", version="2.0", path="path", source_url="url", metadata={"key": 1},
+)  # fmt: skip
 SCOPE = new_scope(generation=31)
 FUSED, RERANK, MATCH = FusedScore(0.7, 0.8), RerankScore("model", 0.9, 2, 1), Match(11, 1, 3)
 BEST = SentencePlace(14, "best chapter", "best section", 7, "page 7")

@@ -12,21 +12,10 @@ from truespan.types.trust import Verified
 
 TEXT = "The lamp went out. Nobody saw it."
 CHUNK = StoredChunk(
-    chunk_id=ChunkId("c"),
-    index=0,
-    start=0,
-    end=len(TEXT),
-    first_sid=4,
-    last_sid=5,
-    reach=6,
-    kind=ChunkKind.TEXT,
-    data=TEXT.encode(),
-    text_hash=hash_text(TEXT),
-    overlap_text="",
-    tokens=7,
-    chapter=None,
-    section=None,
-)
+    chunk_id=ChunkId("c"), index=0, start=0, end=len(TEXT), first_sid=4, last_sid=5, reach=6,
+    kind=ChunkKind.TEXT, data=TEXT.encode(), text_hash=hash_text(TEXT), overlap_text="", tokens=7,
+    chapter=None, section=None,
+)  # fmt: skip
 BOOK = DocumentLabel(1, "book.md", "book.md", "The Book", None, revision=3)
 FOUND = Verified(CHUNK, BOOK, TEXT, 0.9)
 

@@ -70,12 +70,9 @@ def test_stored_bytes_are_read_back(folder: UploadFolder, tmp_path: Path) -> Non
     (tmp_path / "c").write_bytes(b"from a path")
 
     batch = received(
-        folder,
-        Upload("a.txt", b"bytes"),
-        Upload("b.bin", io.BytesIO(large)),
-        Upload("c.txt", tmp_path / "c"),
-        Upload("empty", b""),
-    )
+        folder, Upload("a.txt", b"bytes"), Upload("b.bin", io.BytesIO(large)),
+        Upload("c.txt", tmp_path / "c"), Upload("empty", b""),
+    )  # fmt: skip
 
     assert contents(folder, batch) == {
         "a.txt": b"bytes", "b.bin": large, "c.txt": b"from a path", "empty": b"",

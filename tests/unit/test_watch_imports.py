@@ -33,12 +33,9 @@ def loaded(code: str, *arguments: str, **variables: str) -> str:
     """Run code in a separate process and return what it printed last."""
 
     ran = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True,
         env={**os.environ, **variables},
-    )
+    )  # fmt: skip
     return ran.stdout.splitlines()[-1]
 
 

@@ -161,12 +161,9 @@ def test_metrics_stay_out_of_the_default_registry(tmp_path: Path, metrics: Metri
 def test_metrics_are_off_by_default_and_for_the_owner_only(tmp_path: Path) -> None:
     def opened(**more: Any) -> truespan.Library:
         return truespan.open(
-            tmp_path / "library",
-            create=True,
-            embedder=WordEmbedder(),
-            counter=WordCounter(),
+            tmp_path / "library", create=True, embedder=WordEmbedder(), counter=WordCounter(),
             **more,
-        )
+        )  # fmt: skip
 
     with opened() as library:
         library.create_world("one")

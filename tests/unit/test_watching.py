@@ -147,13 +147,10 @@ def test_changes_renames_and_deletions_become_jobs_one_at_a_time(scene: Scene) -
     scene.write("b.txt", story(5, "garden"))()
 
     done = scene.run(
-        scene.write("a.txt", story(6)),
-        scene.rename("b.txt", "c.txt"),
-        scene.write("d.txt", story(4, "tower")),
-        scene.remove("a.txt"),
-        lambda: None,
+        scene.write("a.txt", story(6)), scene.rename("b.txt", "c.txt"),
+        scene.write("d.txt", story(4, "tower")), scene.remove("a.txt"), lambda: None,
         lambda: os.utime(scene.folder / "c.txt"),
-    )
+    )  # fmt: skip
 
     assert done == ["+a.txt +b.txt", "+a.txt", "=1 b.txt>c.txt", "+d.txt", "-a.txt", "=1"]
     assert scene.names() == ["c.txt", "d.txt"]
