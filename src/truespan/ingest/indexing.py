@@ -359,16 +359,7 @@ def embed_pending(
         chunks += count
         if on_progress is not None:
             embedded, name = indexer.counts.embedded, f"document {ref.document}"
-            on_progress(
-                Progress(
-                    fraction=0.0,
-                    documents=0,
-                    documents_total=len(refs),
-                    chunks=chunks,
-                    embedded=embedded,
-                    current=name,
-                )
-            )
+            on_progress(Progress(0.0, 0, len(refs), chunks, embedded, name))
 
     if refs:
         indexer.index_revisions(refs, on_chunks)

@@ -14,6 +14,8 @@ from itertools import chain
 from typing import Any
 
 from truespan.types.document import Derivable
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import stemmer_of
 
 MAX_KEYWORDS = 12
 MAX_OUTLINE = 500
@@ -24,32 +26,14 @@ _MIN_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
 _COMMON = frozenset(
-    """about above after again against also although always among another because been before
-    being below between both came come could does doing done down during each ever every from
-    further gave give given goes going gone good great have having here herself himself however
-    into itself just know known last least less like little long made make many might more most
-    much must myself never next none nothing often only other others ours over part perhaps
-    quite rather said same says seem seemed shall should since some something soon still such
-    take taken than that their theirs them themselves then there therefore these they thing
-    things this those though three through thus time told took toward towards under until upon
-    used very want wants well went were what when where whether which while whom whose will with
-    within without would your yours yourself
-    aber alle allem allen aller alles also andere auch beim bereits dabei damit dann dass dein
-    denn deren desen dich diese diesem diesen dieser dieses doch dort durch eine einem einen
-    einer eines etwas euch euer ganz gegen habe haben hatte hatten hier hinter ihnen ihre ihrem
-    ihren ihrer immer jede jedem jeden jeder jedes jetzt kann kein keine keinem keinen keiner
-    können könnte machen mehr mein meine meinem meinen meiner mich muss müssen nach nicht nichts
-    noch nunmehr oder ohne sehr sein seine seinem seinen seiner selbst sich sind soll sollte
-    sondern sonst über unter viel vom waren warum weil welche welchem welchen welcher wenn werde
-    werden wieder will wird wurde würde zwar zwischen
-    ainsi alors après aussi autre autres avant avec avoir cela celle celui cette ceux chaque
-    comme contre dans depuis deux donc dont elle elles encore entre était être fait faire leur
-    leurs lorsque mais même moins notre nous nouvelle pour pourquoi quand quelque sans sera ses
-    sont sous toujours tous tout toute toutes très votre vous
-    como cuando desde donde ella ellas ellos entre era esta estaba estas este esto estos había
-    hacia hasta muy nada nosotros otra otro para pero porque puede quien según sido siempre sobre
-    solo también tiene todo todos una unos""".split()  # noqa: SIM905 -- a list of quoted words is no list of words
+    """above although always among another around came come done down even ever every gave give
+    given goes going gone good great however just know known last like little long made make
+    many might much must never next none nothing often others part perhaps quite rather said
+    says seem seemed shall since something soon still take taken therefore thing things though
+    three thus time told took toward towards upon used very want wants well went will within
+    without""".split()  # noqa: SIM905 -- a list of quoted words is no list of words
 )
+"""Words that say little, besides the stop words of a language."""
 
 
 def derive_metadata(source: Derivable) -> str:
@@ -70,7 +54,7 @@ def derive_metadata(source: Derivable) -> str:
         "description": stated.description,
         "language": source.language,
         "language_from": "declared" if source.language_declared else "detected",
-        "keywords": words or keywords(source.text),
+        "keywords": words or keywords(source.text, source.language),
         "keywords_from": "source" if words else "text",
         "outline": [
             {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
@@ -84,17 +68,18 @@ def derive_metadata(source: Derivable) -> str:
     return json.dumps({**derived, **declared}, sort_keys=True, ensure_ascii=False)
 
 
-def keywords(text: str) -> list[str]:
+def keywords(text: str, language: str = "en") -> list[str]:
     """Return the most frequent and most evenly used words of a text, without common words."""
     # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
     # single scene does not represent a book.
     parts = [_WORD.findall(_MARKERS.sub(" ", sample)) for sample in _samples(text)]
     spellings = Counter(chain.from_iterable(parts))
+    unwanted = _COMMON | STOP_WORDS[stemmer_of(language)]
     # Each step visits a distinct word once: most words of a text are repetitions.
     folded = {
         spelling: word
         for spelling in spellings
-        if len(spelling) >= _MIN_LENGTH and (word := spelling.casefold()) not in _COMMON
+        if len(spelling) >= _MIN_LENGTH and (word := spelling.casefold()) not in unwanted
     }
     counts, spread = dict.fromkeys(folded.values(), 0), Counter[str | None]()
     for spelling, word in folded.items():

@@ -12,7 +12,7 @@ result is the same, and within a group so is the order in which its parts become
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property, partial
 from shlex import quote
@@ -147,9 +147,13 @@ class _Run:
         known |= self._claim_sources(known)
         # Unchanged files keep their shown paths.
         self._sources = with_unique_paths(self._deps, self._scope, self._sources)
-        with closing(self._make_drafts(known)) as drafts, ExitStack() as stack:
+        workers, is_parallel = self._deps.workers, self._is_parallel()
+        drafts = make_drafts(self._drafts, self._sources, known)
+        if workers is not None and is_parallel and workers.can_start():
+            drafts = DraftQueue(self._drafts, workers).make_drafts(self._sources, known)
+        with closing(drafts), ExitStack() as stack:
             queue = None
-            if self._is_parallel():
+            if is_parallel:
                 queue = stack.enter_context(
                     IndexQueue(self._embed_on_thread, self._report_group, self._stop)
                 )
@@ -214,12 +218,6 @@ class _Run:
         workers = self._deps.workers
         return workers is not None and are_worth_workers(self._sources) and workers.jobs > 1
 
-    def _make_drafts(self, known: Mapping[str, Document]) -> Generator[SourceResult, None, None]:
-        workers = self._deps.workers
-        if workers is not None and self._is_parallel() and workers.can_start():
-            return DraftQueue(self._drafts, workers).make_drafts(self._sources, known)
-        return make_drafts(self._drafts, self._sources, known)
-
     def _run_groups(
         self,
         drafts: Iterator[SourceResult],
@@ -265,7 +263,12 @@ class _Run:
             self._add_draft(group, source, draft)
             self._keep_upload(draft, kept)
         elif known is None:
-            self._report_linked(source, original)
+            # Another document has its content, so it needs none.
+            state, reason = DocumentState.UNCHANGED, f"Same content as {original}."
+            entry = JobDocument(source.doc_id, source.name, state, "source_copied", reason)
+            self._log.document(entry)
+            self.report.unchanged += 1
+            self._finish_source(source)
         else:
             if declared is not None:
                 self._relabel(declared, known)
@@ -296,13 +299,6 @@ class _Run:
             found = ", ".join(f"{entry.label} {entry.count}" for entry in draft.audit)
             self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
         self._show(source.name)
-
-    def _report_linked(self, source: Source, original: str | None) -> None:
-        """Count a source that needs no document, because another one has its content."""
-        state, reason = DocumentState.UNCHANGED, f"Same content as {original}."
-        self._log.document(JobDocument(source.doc_id, source.name, state, "source_copied", reason))
-        self.report.unchanged += 1
-        self._finish_source(source)
 
     def _relabel(self, source: Source, known: Document) -> None:
         declared = source.declared

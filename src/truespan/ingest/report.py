@@ -163,12 +163,12 @@ class Moved(Struct, frozen=True):
 class Progress(Struct, frozen=True, gc=False):
     """Progress of a run: the fraction of bytes that are done, and counts so far."""
 
-    fraction: float
-    documents: int
-    documents_total: int
-    chunks: int
-    embedded: int
-    current: str
+    fraction: float = 0.0
+    documents: int = 0
+    documents_total: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    current: str = ""
     reused: int = 0
     read: int = 0
     """Number of sources that were read; their chunks may not be embedded yet."""
@@ -269,9 +269,7 @@ class JobLog(RunLog):
 
     def __post_init__(self) -> None:
         self._phase = Phase.READING
-        self._latest = Progress(
-            fraction=0.0, documents=0, documents_total=0, chunks=0, embedded=0, current=""
-        )
+        self._latest = Progress()
         self._unchanged = self._failed = 0
         self._news = JobUpdate()
         self._left_open = False

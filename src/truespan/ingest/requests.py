@@ -114,7 +114,13 @@ def find_sources(
         found = expand(deps.uploads.find(scope.world, request.uploads, declared))
         return _require_single(declared, found)
     if request.manifest is not None:
-        found = _find_in_manifest(deps, request.manifest, expand)
+        manifest = request.manifest
+        content = deps.sources.read_manifest(manifest)
+        entries = parse_manifest(manifest, content, profiles=deps.preparation.chunkings)
+        files = [entry for entry in entries if not is_page(entry.path)]
+        found = expand(deps.sources.expand(manifest, files))
+        if named := [entry for entry in entries if is_page(entry.path)]:
+            found = deps.require_pages().add_pages(found, named, manifest=manifest)
     elif request.sitemap is not None:
         pages = deps.require_pages()
         found = pages.read_sitemap(request.sitemap, declared, fetch=open_files)
@@ -126,17 +132,6 @@ def find_sources(
             found = deps.require_pages().add_pages(found, entries)
         _require_single(declared, found)
     return found
-
-
-def _find_in_manifest(
-    deps: IngestDeps, manifest: str, expand: Callable[[FoundSources], FoundSources]
-) -> FoundSources:
-    content = deps.sources.read_manifest(manifest)
-    entries = parse_manifest(manifest, content, profiles=deps.preparation.chunkings)
-    files = [entry for entry in entries if not is_page(entry.path)]
-    pages = [entry for entry in entries if is_page(entry.path)]
-    found = expand(deps.sources.expand(manifest, files))
-    return deps.require_pages().add_pages(found, pages, manifest=manifest) if pages else found
 
 
 def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSources:

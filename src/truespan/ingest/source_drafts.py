@@ -133,7 +133,11 @@ class DraftMaker:
         if original is not None and self._copies_of(source) is Copies.LINK:
             return SourceDraft(source, original=original)
         options, recipe = self._prepare(declared, content)
-        if known is not None and _is_current(known, content.digest, recipe):
+        if (
+            known is not None
+            and (known.source_hash, known.recipe) == (content.digest, recipe)
+            and not (known.quarantined or known.damaged)
+        ):
             return SourceDraft(source)
         may_be_novel = known is None and stated.kind is None and content.format.may_be_novel
         return DraftTask(
@@ -296,11 +300,6 @@ def _complete(
         return replace(declared, kind=known.kind)
     kind = DocumentKind.BOOK if content.format.is_book else DocumentKind.DOCUMENT
     return replace(declared, kind=kind)
-
-
-def _is_current(known: Document, digest: str, recipe: str) -> bool:
-    unchanged = known.source_hash == digest and known.recipe == recipe
-    return unchanged and not known.quarantined and not known.damaged
 
 
 def _shown_path(source: Source, known: Document | None) -> str:

@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from operator import lt
 from pathlib import PurePath
@@ -221,6 +221,7 @@ class ChildLink(ChildProcess):
 
 # Shared by threads: a child is taken from the list under a lock and serves one thread until it is
 # returned.
+@dataclass(kw_only=True, eq=False)
 class ChildParser:
     """A `SourceParser` in child processes with limits; safe to use from several threads.
 
@@ -231,38 +232,26 @@ class ChildParser:
     limited. A child runs `module`.
     """
 
-    def __init__(
-        self,
-        *,
-        memory_bytes: int = 1 << 30,
-        cpu_seconds: float = 8.0,
-        cpu_seconds_per_mb: float = 2.0,
-        output_bytes: int = 64 << 20,
-        ocr_cpu_seconds: float = 3600,
-        children: int = 2,
-        start_seconds: float = START_SECONDS,
-        module: str = "truespan.parsing.sandbox.process",
-    ) -> None:
-        self._memory_bytes = memory_bytes
-        self._cpu_seconds = cpu_seconds
-        self._cpu_seconds_per_mb = cpu_seconds_per_mb
-        self._output_bytes = output_bytes
-        self._ocr_cpu_seconds = ocr_cpu_seconds
-        self._start_seconds = start_seconds
-        self._module = module
-        self._children = children
-        self._turns = threading.BoundedSemaphore(children)
+    memory_bytes: int = 1 << 30
+    cpu_seconds: float = 8.0
+    cpu_seconds_per_mb: float = 2.0
+    output_bytes: int = 64 << 20
+    ocr_cpu_seconds: float = 3600
+    children: int = 2
+    start_seconds: float = START_SECONDS
+    module: str = "truespan.parsing.sandbox.process"
+
+    def __post_init__(self) -> None:
+        self._turns = threading.BoundedSemaphore(self.children)
         self._lock = threading.Lock()
         self._free: list[ChildLink] = []
         self._owner = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process gets a parser with the same limits and its own children.
-        names = (
-            *("memory_bytes", "cpu_seconds", "cpu_seconds_per_mb", "output_bytes"),
-            *("ocr_cpu_seconds", "children", "start_seconds", "module"),
-        )
-        return partial(ChildParser, **{name: getattr(self, f"_{name}") for name in names}), ()
+        return partial(
+            ChildParser, **{own.name: getattr(self, own.name) for own in fields(self)}
+        ), ()
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
         found = format_of(name, data) if options.ocr else None
@@ -305,15 +294,15 @@ class ChildParser:
         options: ParseOptions = PARSE_DEFAULTS,
     ) -> bytes:
         shown, size = PurePath(name).name, len(data)
-        cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
-        memory = self._memory_bytes + _MEMORY_PER_BYTE * size
+        cpu = math.ceil(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MEGABYTE)
+        memory = self.memory_bytes + _MEMORY_PER_BYTE * size
         if options.ocr:
-            cpu, memory = cpu + math.ceil(self._ocr_cpu_seconds), memory + RECOGNITION_MEMORY
+            cpu, memory = cpu + math.ceil(self.ocr_cpu_seconds), memory + RECOGNITION_MEMORY
         limits = Limits(
             memory=memory,
             cpu=cpu,
             wall=float(_WALL_PER_CPU * cpu),
-            output=self._output_bytes + _OUTPUT_PER_BYTE * size,
+            output=self.output_bytes + _OUTPUT_PER_BYTE * size,
         )
         with self._turns:
             try:
@@ -352,7 +341,7 @@ class ChildParser:
                     # After a fork the children belong to the parent; answers would get mixed up.
                     self._free, self._owner = [], os.getpid()
                 waiting = self._free.pop() if self._free else None
-            child = waiting or ChildLink(self._module, self._start_seconds)
+            child = waiting or ChildLink(self.module, self.start_seconds)
             try:
                 answer = child.ask(task, subject, data, limits, options)
             except BaseException as error:
