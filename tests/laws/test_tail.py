@@ -106,9 +106,10 @@ def staged(
 
 
 def tail_maker(lib: LibraryFixture, scope: Scope, counter: TokenCounter) -> TailMaker:
-    parts = lib.library._components
     embedder = WordEmbedder(profile=scope.profile)
-    return TailMaker(lib.store, lambda _: embedder, counter, parts.limits, ManualClock())
+    parts = lib.library._components
+    own = {"embedder": embedder, "others": {}, "counter": counter, "clock": ManualClock()}
+    return TailMaker(replace(parts, store=lib.store, **own))
 
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:

@@ -29,7 +29,8 @@ from truespan.errors import (
     StorageFull,
 )
 from truespan.ingest.draft import Preparation
-from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
+from truespan.retrieval.deps import OtherEmbedder
+from truespan.retrieval.query import embedder_for
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.ids import hash_text
@@ -50,15 +51,20 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 @proves("embedding.query-by-locked-profile")
-def test_model_is_chosen_before_a_broken_one_of_its_provider() -> None:
+def test_model_is_chosen_before_a_broken_one_of_its_provider(lib: LibraryFixture) -> None:
     def fail() -> WordEmbedder:
         raise InvalidConfiguration("The folder of the model is missing.")
 
     found = wide()
     provider = found.profile.provider
-    others = [OtherEmbedder(provider, lambda: found), OtherEmbedder(provider, fail)]
+    others = {
+        "good": OtherEmbedder(provider, lambda: found),
+        "bad": OtherEmbedder(provider, fail),
+    }
 
-    assert EmbedderChoice(WordEmbedder(), others).choose(found.profile) is found
+    components = replace(lib.library._components, others=others)
+
+    assert embedder_for(components, found.profile) is found
 
 
 @proves("generation.never-half-filled")

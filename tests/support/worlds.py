@@ -24,7 +24,7 @@ from truespan.ingest.draft import Preparation
 from truespan.parsing import draw, load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
 from truespan.protocols import FolderWatcher, PageFetcher, SourceParser, VectorIndex
-from truespan.retrieval.query import OtherEmbedder
+from truespan.retrieval.deps import OtherEmbedder
 from truespan.store import Store
 from truespan.store.engines.session import Part
 from truespan.store.engines.sqlite import SqliteDatabase

@@ -132,7 +132,7 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
     lib.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
 
     def gathered(k: int) -> Fetched:
-        deps = lib.library._components.retrieval_deps(lambda _: None)
+        deps = lib.library._components
         found, _ = fetch_fused(
             replace(deps, fused_weight=weight), lib.scope(world), world.access.record(),
             lib.embedder.embed_query("lamp"), "lamp", k=k, floor=0.0,
@@ -354,7 +354,7 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="FusedBookSearch"):
         fetch_fused(
-            lib.library._components.retrieval_deps(lambda _: None), scope, world.access.record(),
+            lib.library._components, scope, world.access.record(),
             vector_of("harbour"), "harbour", k=1, floor=None,
             select=lambda verified: Best(verified, 1 - len(verified), None),
         )  # fmt: skip

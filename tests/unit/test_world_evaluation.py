@@ -268,7 +268,7 @@ def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> No
 def test_the_search_behind_it_refuses_a_follower_by_itself(lib: LibraryFixture) -> None:
     world = filled(lib)
     follower = OWNER.as_reader(lib.scope(world).world, "ann")
-    deps = lib.library._components.retrieval_deps(lambda _: None)
+    deps = lib.library._components
 
     def search(authority: Authority, query: str) -> None:
         pipeline = Pipeline(deps, authority, lib.scope(world).world)

@@ -23,8 +23,6 @@ class WorldAccess(Struct, frozen=True, dict=True):
 
     components: Components
     authority: Authority
-    start_repair: Callable[[Scope], None]
-    """Called with the scope of a search that found damaged or stale points."""
     world: str
     target: GenerationSelector = None
     """The generation that requests use: None for the default, a domain's key, or a number."""
@@ -46,8 +44,7 @@ class WorldAccess(Struct, frozen=True, dict=True):
     @cached_property
     def pipeline(self) -> Pipeline:
         """Retrieval pipeline for the targeted generation, without a trace."""
-        deps = self.components.retrieval_deps(self.start_repair)
-        return Pipeline(deps, self.authority, self.world, self.target)
+        return Pipeline(self.components, self.authority, self.world, self.target)
 
     def scope(self) -> Scope | None:
         """Return the scope of the whole world; None while it has no generation."""

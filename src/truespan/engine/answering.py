@@ -23,7 +23,7 @@ from truespan.engine.components import Components
 from truespan.errors import InternalError, NotFound, QueryTooLong, StorageFull
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels
-from truespan.retrieval.query import calibration_of
+from truespan.retrieval.query import calibration_of, embed_shown
 from truespan.retrieval.search import Rules, find_candidates
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
@@ -220,7 +220,7 @@ class Answerer(Struct, frozen=True):
             self.components.require_model(scope.profile)
             # A chat model may send surrogates, which no embedder takes.
             clean = [text.encode(errors="replace").decode() for text in texts]
-            vectors = self.components.embed(scope, {hash_text(text): text for text in clean})
+            vectors = embed_shown(self.components, scope, {hash_text(text): text for text in clean})
             return [vectors[hash_text(text)] for text in clean]
 
         return Comparison(embed, floor, scope.profile.distance)

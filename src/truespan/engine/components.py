@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import field
 
+from truespan.core.records import copy_fields
 from truespan.errors import InvalidArgument, ProfileMismatch
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer
@@ -16,7 +17,6 @@ from truespan.protocols import (
     Backups,
     ChatModels,
     ChatServers,
-    Clock,
     Embedder,
     FolderWatcher,
     Identities,
@@ -26,42 +26,23 @@ from truespan.protocols import (
     Processes,
     SourceFinder,
     SourceParser,
-    TokenCounter,
     UploadStore,
-    VectorIndex,
 )
-from truespan.retrieval.background import CohortVectors
-from truespan.retrieval.checks import CompletenessCheck, ModelCheck, RecentQueries
 from truespan.retrieval.deps import RetrievalDeps
-from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
+from truespan.retrieval.query import embedder_for
 from truespan.types.answer import AnswerRules
-from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
-from truespan.types.ids import TextHash, WorldId, hash_text
+from truespan.types.ids import WorldId
 from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check
-from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, Defaults, RankPart
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.request import Defaults
 from truespan.types.scope import Scope
-from truespan.types.vectors import Vector, weighted_mean
 
 if TYPE_CHECKING:
     from truespan.extensions.proof.keys import SigningKeyFile
-    from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
-    from truespan.retrieval.rerank import RerankOptions
-    from truespan.store import Store
-
-
-INSTRUCTION_ROOM = 32
-"""Tokens left free for a model's query instruction when a long text is split."""
-
-
-def _standard_preparation() -> Preparation:
-    from truespan.ingest.draft import Preparation
-
-    return Preparation()
 
 
 # Shared by threads: its table is changed under a lock; two threads may measure a world at once,
@@ -92,54 +73,27 @@ class CalibrationSchedule:
             self._missing[scope.world, scope.profile.id, calibrated] = chunks
 
 
-class Components(Struct, frozen=True):
+class Components(RetrievalDeps, frozen=True, kw_only=True):
     """The components of a library, by role."""
 
-    store: Store
-    index: VectorIndex
-    embedder: Embedder
-    counter: TokenCounter
     sources: SourceFinder
     parser: SourceParser
     assets: AssetStore
     processes: Processes
-    clock: Clock
-    limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
-    preparation: Preparation = field(default_factory=_standard_preparation)
-    others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
-    """Further configured embedders, by name."""
     default_model: str = ""
     """Name of the default embedder."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
     chat_servers: ChatServers | None = None
     """Servers of chat models that a user may connect; None if the models were passed."""
-    rerank: RerankOptions | None = None
-    """The reranker of results; none unless configured."""
     check_environment: Callable[[], list[Check]] = list
     """Checks of files, settings and models for the doctor, without changing anything."""
-    model_check: ModelCheck = field(default_factory=ModelCheck)
-    """Check that providers still have the models that worlds were embedded with."""
-    recent_queries: RecentQueries = field(default_factory=RecentQueries)
-    """Vectors of queries that the store does not have yet."""
-    completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
-    """Finder of points that the index has lost."""
-    cohort: CohortVectors = field(default_factory=CohortVectors)
-    """Vectors of texts of many kinds, which answers are compared with."""
     calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
     """Schedule for measuring models without a calibration again."""
-    fused_weight: float = FUSED_WEIGHT
-    """The weight of words in a fused ranking."""
-    without: frozenset[RankPart] = frozenset()
-    """Parts of the ranking that a setting or an evaluation leaves out."""
-    max_tokens: int = MAX_REQUESTED_TOKENS
-    """Maximum token budget of a request."""
     world_defaults: Defaults = Defaults.RECOMMENDED
     """The defaults of a new world."""
     count_words: bool = True
     """Whether words are counted while ingesting; otherwise the first search by words does it."""
-    word_states: bool = True
-    """Whether states of words are stored in worlds whose defaults include them."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)
@@ -186,43 +140,7 @@ class Components(Struct, frozen=True):
     def remover(self) -> Remover:
         from truespan.maintenance.delete import Remover
 
-        return Remover(
-            store=self.store,
-            index=self.index,
-            assets=self.assets,
-            clock=self.clock,
-            uploads=self.uploads,
-            pictures=self.pictures,
-        )
-
-    def retrieval_deps(self, start_repair: Callable[[Scope], None]) -> RetrievalDeps:
-        embedders = EmbedderChoice(self.embedder, self.others.values())
-        return RetrievalDeps(
-            store=self.store,
-            index=self.index,
-            embedder_for=embedders.choose,
-            clock=self.clock,
-            start_repair=start_repair,
-            split=self._split_query,
-            embed=self.embed,
-            # `self.counter.count` alone would load a deferred counter with every request.
-            count_tokens=lambda text: self.counter.count(text),
-            fused_weight=self.fused_weight,
-            without=self.without,
-            max_tokens=self.max_tokens,
-            rerank=self.rerank,
-            model_check=self.model_check,
-            embedders_of=embedders.candidates,
-            recent_queries=self.recent_queries,
-            completeness=self.completeness,
-            cohort=self.cohort,
-            word_states=self.word_states,
-        )
-
-    def _split_query(self, text: str, limit: int) -> list[str]:
-        from truespan.ingest.chunking import split_text
-
-        return split_text(text, self.counter, limit - INSTRUCTION_ROOM)
+        return copy_fields(Remover, self)
 
     def wants_word_states(self, scope: Scope) -> bool:
         """Return whether states of words are stored in the world of a scope."""
@@ -230,43 +148,6 @@ class Components(Struct, frozen=True):
             return False
         world = self.store.worlds.find(scope.authority, scope.world)
         return world is not None and not world.defaults.values.plain
-
-    def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
-        """Return the vectors of texts with a scope's profile.
-
-        A text beyond the input limit of the model gets the mean of the vectors of its parts. Some
-        providers embed only its beginning instead of refusing it.
-        """
-        from truespan.ingest.chunking import split_text
-        from truespan.ingest.embed import embed_texts
-
-        limit = scope.profile.input_limit
-        parts = {
-            known: split_text(text, self.counter, limit)
-            for known, text in texts.items()
-            if self.counter.count(text) > limit
-        }
-        sent = {known: text for known, text in texts.items() if known not in parts}
-        sent |= {hash_text(part): part for listed in parts.values() for part in listed}
-        batches = embed_texts(
-            self.embedder_for(scope.profile),
-            sent,
-            self.limits,
-            self.clock,
-            counter=self.counter,
-            on_token_limit=self.preparation.on_token_limit,
-        )
-        found = {known: vector for batch in batches for known, vector in batch.vectors.items()}
-        for known, listed in parts.items():
-            vectors = [found.get(hash_text(part)) for part in listed]
-            if all(vectors):
-                counts = [self.counter.count(part) for part in listed]
-                found[known] = weighted_mean([each for each in vectors if each], counts)
-        return found
-
-    def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
-        """Return the embedder of a generation's profile; the default one if no other has it."""
-        return EmbedderChoice(self.embedder, self.others.values()).choose(profile)
 
     def learn(self, profile: EmbeddingProfile) -> tuple[Embedder, EmbeddingProfile]:
         """Return the same embedder with its own profile.
@@ -277,7 +158,7 @@ class Components(Struct, frozen=True):
         from truespan.ingest.embed import call_with_retries
 
         def describe() -> tuple[Embedder, EmbeddingProfile]:
-            embedder = self.embedder_for(profile)
+            embedder = embedder_for(self, profile)
             return embedder, embedder.profile
 
         return call_with_retries(describe, self.clock, spread=0)

@@ -36,7 +36,7 @@ from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, Repair
 from truespan.maintenance.repair import RepairReport, apply_observed_repairs, apply_repairs
 from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
-from truespan.retrieval.query import calibration_of
+from truespan.retrieval.query import calibration_of, embedder_for
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
 from truespan.types.maintenance import MAX_SAMPLE, Check, Verdict
@@ -321,7 +321,7 @@ class Doctor(Struct, frozen=True):
     def _embedder(self, scope: Scope) -> Embedder:
         """Return the embedder of a scope's profile, or one that says why there is none."""
         try:
-            found = self.components.embedder_for(scope.profile)
+            found = embedder_for(self.components, scope.profile)
             if found.profile.id == scope.profile.id:
                 return found
             reason: errors.TruespanError = errors.ProfileMismatch(

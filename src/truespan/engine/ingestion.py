@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.garbage import collecting_less
+from truespan.core.records import copy_fields
 from truespan.engine.calibration import keep_calibrated
 from truespan.engine.components import Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
@@ -20,6 +21,7 @@ from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestDeps, IngestReport, JobLog, OtherGeneration, Progress
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.observer import RequestTrace
+from truespan.retrieval.query import embedder_for
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
 from truespan.types.document import Document
 from truespan.types.job import Job, JobState, read_request
@@ -49,22 +51,11 @@ class IngestJobs:
     def __init__(self, components: Components, scope: Scope) -> None:
         self._components = components
         self.scope = scope
-        self.deps = IngestDeps(
-            store=components.store,
-            index=components.index,
-            embedder=components.embedder_for(scope.profile),
-            sources=components.sources,
-            parser=components.parser,
-            counter=components.counter,
-            assets=components.assets,
-            clock=components.clock,
-            limits=components.limits,
-            preparation=components.preparation,
-            uploads=components.uploads,
-            pictures=components.pictures,
-            pages=components.pages,
+        self.deps = copy_fields(
+            IngestDeps,
+            components,
+            embedder=embedder_for(components, scope.profile),
             count_words=count_chunks if components.count_words else None,
-            workers=components.workers,
             word_states=components.wants_word_states(scope),
             other_generations=self._other_generations,
         )

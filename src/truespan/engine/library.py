@@ -60,7 +60,6 @@ class Library(Extended):
     """
 
     def __init__(self, components: Components, authority: Authority = OWNER) -> None:
-        self._components = components
         self._authority = authority
 
         def repair(scope: Scope) -> None:
@@ -69,14 +68,14 @@ class Library(Extended):
             background_repair(components)(scope)
 
         self._repairs = BackgroundRepairs(repair)
-        start_repair = self._repairs.submit
+        self._components = structs.replace(components, start_repair=self._repairs.submit)
 
         @cache
         def worker() -> JobWorker:
             # Imported with the first job.
             from truespan.engine.worker import LibraryWorker
 
-            return LibraryWorker(components, start_repair)
+            return LibraryWorker(self._components)
 
         components.queue.work_with(worker)
 
@@ -431,8 +430,7 @@ class Library(Extended):
         self.close()
 
     def _open(self, world: str, target: GenerationSelector = None) -> World:
-        repair = self._repairs.submit
-        return World(WorldAccess(self._components, self._authority, repair, world, target))
+        return World(WorldAccess(self._components, self._authority, world, target))
 
     def _open_generation(self, reference: str, number: int) -> World:
         world = self._record(reference)

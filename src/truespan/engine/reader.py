@@ -17,7 +17,6 @@ from truespan.observer import RequestTrace
 from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.book import ReaderRetrieval, find_position
 from truespan.retrieval.reading.pages import describe_position, read_pages, resolve
-from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.search import Rules
 from truespan.tables import member_of
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
@@ -488,14 +487,5 @@ class Reader(WorldPart, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def _retrieval(self, trace: RequestTrace, request: ReadingRequest) -> ReaderRetrieval:
-        components = self._access.components
-        tails = TailMaker(
-            store=components.store,
-            embedders=components.embedder_for,
-            counter=components.counter,
-            limits=components.limits,
-            clock=components.clock,
-            on_token_limit=components.preparation.on_token_limit,
-        )
         pipeline = self._access.pipeline.with_trace(trace)
-        return ReaderRetrieval(pipeline, tails, self._read_positions, self.name, request)
+        return ReaderRetrieval(pipeline, self._read_positions, self.name, request)

@@ -43,9 +43,8 @@ _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.D
 class LibraryWorker:
     """Worker for the jobs of a library. Permissions were checked when the jobs were submitted."""
 
-    def __init__(self, components: Components, start_repair: Callable[[Scope], None]) -> None:
+    def __init__(self, components: Components) -> None:
         self._components = components
-        self._start_repair = start_repair
         self._lock = threading.Lock()
         self._current: set[str] = set()
 
@@ -83,7 +82,7 @@ class LibraryWorker:
             self._components.store.jobs.interrupt(scope, job.id, own)
 
     def _find(self, order: JobOrder) -> tuple[World, Scope | None, Job | None]:
-        world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
+        world = World(WorldAccess(self._components, OWNER, order.world))
         try:
             scope = world.access.scope()
         except NotFound as missing:

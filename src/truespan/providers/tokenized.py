@@ -80,7 +80,7 @@ class TokenizedEmbedder(ABC):
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
 
-    @property
+    @cached_property
     def profile(self) -> EmbeddingProfile:
         return self._model.profile
 

@@ -107,6 +107,15 @@ def fetch_fused(
     by_words = mode is Mode.KEYWORD
     if phrases and not by_words:
         by_words = not refines or requires_phrases(query, phrases)
+    layout, place = words.finder.layout, (scope.world, scope.generation.number)
+    # Chunks in scope whose state another program changed: no word names them.
+    miscounted = {
+        id: VerificationFailure(FailureKind.STALE, id, text_hash, text_hash)
+        for entry in layout.entries
+        if entry.miscounted and admits(scope.documents, entry.ref.document)
+        for index, text_hash in entry.miscounted.items()
+        for id in [chunk_id(*place, entry.ref.document, entry.ref.revision, index)]
+    }
     candidates = WorldCandidates(
         deps=deps,
         scope=scope,
@@ -116,11 +125,11 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
-        untrained=_untrained(scope.profile.strong_languages, words.finder.layout.stemmers)
+        untrained=_untrained(scope.profile.strong_languages, layout.stemmers)
         if refines
         else frozenset(),
         language=query_language(scope.profile, query) if refines else None,
-        failures=_miscounted(words.finder.layout, scope),
+        failures=miscounted,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     calibration = calibration_of(deps.store, scope, world, shipped_first=True)
@@ -134,20 +143,6 @@ def fetch_fused(
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
-
-
-def _miscounted(layout: Layout, scope: Scope) -> dict[ChunkId, VerificationFailure]:
-    """Return the chunks in scope whose state another program changed: no word names them."""
-    world, generation = scope.world, scope.generation.number
-    failures: dict[ChunkId, VerificationFailure] = {}
-    for entry in layout.entries:
-        if entry.miscounted and admits(scope.documents, entry.ref.document):
-            for index, text_hash in entry.miscounted.items():
-                known = chunk_id(world, generation, entry.ref.document, entry.ref.revision, index)
-                failures[known] = VerificationFailure(
-                    FailureKind.STALE, known, text_hash, text_hash
-                )
-    return failures
 
 
 class WorldCandidates(Struct):

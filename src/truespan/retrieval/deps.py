@@ -1,60 +1,74 @@
-"""The collaborators of a retrieval."""
+"""The components of a library that a retrieval uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock, Embedder, Embedders, VectorIndex
+from truespan.protocols import Clock, Embedder, TokenCounter, VectorIndex
 from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.checks import CompletenessCheck, ModelCheck, RecentQueries
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
-from truespan.types.ids import TextHash
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.request import FUSED_WEIGHT, RankPart
 from truespan.types.scope import Scope
-from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
+    from truespan.ingest.draft import Preparation
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
 
-class RetrievalDeps(Struct, frozen=True):
-    """The collaborators of a retrieval.
+class OtherEmbedder(Struct, frozen=True):
+    """An embedder that a generation may have been built with, created when first needed."""
 
-    `start_repair` is called with the scope in which something was recorded for repair.
-    """
+    provider: str
+    embedder: Callable[[], Embedder]
+
+
+def _standard_preparation() -> Preparation:
+    from truespan.ingest.draft import Preparation
+
+    return Preparation()
+
+
+class RetrievalDeps(Struct, frozen=True, kw_only=True):
+    """The components of a library that a retrieval uses, by role."""
 
     store: Store
     index: VectorIndex
-    embedder_for: Embedders
+    embedder: Embedder
+    counter: TokenCounter
     clock: Clock
-    start_repair: Callable[[Scope], None]
-    split: Callable[[str, int], list[str]]
-    """Cuts a long text at sentence ends into parts that a model with such a token limit reads."""
-    embed: Callable[[Scope, Mapping[TextHash, str]], dict[TextHash, Vector]]
-    """Embeds texts that are shown to the caller, by the hash of each; nothing is stored."""
-    count_tokens: Callable[[str], int] = len
-    """Counts the tokens of a part of a sentence, the only text that has no stored count."""
+    limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
+    preparation: Preparation = field(default_factory=_standard_preparation)
+    others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
+    """Further configured embedders, by name."""
+    rerank: RerankOptions | None = None
+    """The reranker of results; none unless configured."""
+    model_check: ModelCheck = field(default_factory=ModelCheck)
+    """Check that providers still have the models that worlds were embedded with."""
+    recent_queries: RecentQueries = field(default_factory=RecentQueries)
+    """Vectors of queries that the store does not have yet."""
+    completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
+    """Finder of points that the index has lost."""
+    cohort: CohortVectors = field(default_factory=CohortVectors)
+    """Vectors of texts of many kinds, which answers are compared with."""
     fused_weight: float = FUSED_WEIGHT
+    """The weight of words in a fused ranking."""
     without: frozenset[RankPart] = frozenset()
-    """Parts of the ranking that an evaluation leaves out."""
+    """Parts of the ranking that a setting or an evaluation leaves out."""
     max_tokens: int = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
+    word_states: bool = True
+    """Whether states of words are stored and used in worlds whose defaults include them."""
+    start_repair: Callable[[Scope], None] = lambda _scope: None
+    """Called with the scope of a search that found damaged or stale points."""
     trace: RequestTrace = NULL_OBSERVER
-    rerank: RerankOptions | None = None
-    model_check: ModelCheck = field(default_factory=ModelCheck)
-    embedders_of: Callable[[EmbeddingProfile], Iterable[Embedder]] = lambda _: ()
-    """The embedders that may have a profile, found without a request."""
-    recent_queries: RecentQueries = field(default_factory=RecentQueries)
-    completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
-    cohort: CohortVectors = field(default_factory=CohortVectors)
-    word_states: bool = False
-    """Whether states of words are used in worlds whose defaults include them."""
+    """Receives the stages and counts of one request."""
 
 
 class Restart(Exception):

@@ -20,7 +20,7 @@ from truespan.errors import StoreDamaged
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.pack import BundleAttempt, Packer
 from truespan.retrieval.pipeline import Attempt, boilerplate_test
-from truespan.retrieval.query import SCORE_DECIMALS
+from truespan.retrieval.query import SCORE_DECIMALS, embed_shown
 from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.stages import cut
 from truespan.text.tables import added_characters, added_tokens
@@ -406,7 +406,7 @@ class PassageFitter(Struct, frozen=True):
         texts = {part.text_hash: part.text for part in parts}
         stored = self.deps.store.chunks.vectors(self.scope, list(texts)) if texts else {}
         missing = {known: text for known, text in texts.items() if known not in stored}
-        vectors = stored | self.deps.embed(self.scope, missing)
+        vectors = stored | embed_shown(self.deps, self.scope, missing)
         distance = self.scope.profile.distance
         return {known: similarity_of(self.vector, own, distance) for known, own in vectors.items()}
 

@@ -6,13 +6,11 @@ one in the language of each text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
-
-from msgspec import Struct
 
 from truespan import errors
 from truespan.protocols import Embedder, RemoteEmbedder, find_state_embedder
@@ -20,7 +18,7 @@ from truespan.retrieval.checks import name_model
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import QueryEntry
-from truespan.types.ids import WorldId
+from truespan.types.ids import TextHash, WorldId, hash_text
 from truespan.types.profile import Calibration, EmbeddingProfile
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
@@ -32,12 +30,15 @@ from truespan.types.vectors import (
     is_sound,
     join_states,
     mean_of,
+    weighted_mean,
 )
 
 if TYPE_CHECKING:
     from truespan.store import Store
 
 SCORE_DECIMALS = 6
+INSTRUCTION_ROOM = 32
+"""Tokens left free for a model's query instruction when a long text is split."""
 
 
 def round_score(score: float) -> float:
@@ -72,52 +73,76 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
     return sha256(b"".join([len(data).to_bytes(8, "big") + data for data in pieces])).hexdigest()
 
 
-class OtherEmbedder(Struct, frozen=True):
-    """An embedder that a generation may have been built with, created when first needed."""
+def candidates_for(deps: RetrievalDeps, profile: EmbeddingProfile) -> Iterator[Embedder]:
+    """Yield the embedders that may have a profile, found without a request.
 
-    provider: str
-    embedder: Callable[[], Embedder]
-
-
-class EmbedderChoice(Struct, frozen=True, dict=True):
-    """The configured embedders, of which the profile of a generation chooses one.
-
-    Threads may share it: the profile of an embedder on this machine never changes.
+    An embedder is created only if its provider is the profile's, the default one is not known to
+    have the profile, and no earlier one was enough for the caller.
     """
+    # Asking whether an embedder fits the protocol would look at every member.
+    if not hasattr(deps.embedder, "may_have") and deps.embedder.profile.id == profile.id:
+        yield deps.embedder
+        return
+    others = deps.others.values()
+    own = (other.embedder() for other in others if other.provider == profile.provider)
+    for embedder in chain(own, (deps.embedder,)):
+        if (
+            cast("RemoteEmbedder", embedder).may_have(profile)
+            if hasattr(embedder, "may_have")
+            else embedder.profile.id == profile.id
+        ):
+            yield embedder
 
-    default: Embedder
-    others: Collection[OtherEmbedder]
 
-    @cached_property
-    def _fixed_profile(self) -> str | None:
-        """Id of the profile of the default embedder; None if its provider decides."""
-        # Asking whether it fits the protocol would look at every member.
-        return None if hasattr(self.default, "may_have") else self.default.profile.id
+def embedder_for(deps: RetrievalDeps, profile: EmbeddingProfile) -> Embedder:
+    """Return the embedder of a generation's profile; the default one if no other has it."""
+    for embedder in candidates_for(deps, profile):
+        if embedder is not deps.embedder and embedder.profile.id == profile.id:
+            return embedder
+    return deps.embedder
 
-    def candidates(self, profile: EmbeddingProfile) -> Iterator[Embedder]:
-        """Yield the embedders that may have a profile, found without a request.
 
-        An embedder is created only if its provider is the profile's, the default one is not known
-        to have the profile, and no earlier one was enough for the caller.
-        """
-        if self._fixed_profile == profile.id:
-            yield self.default
-            return
-        own = (other.embedder() for other in self.others if other.provider == profile.provider)
-        for embedder in chain(own, (self.default,)):
-            if (
-                cast("RemoteEmbedder", embedder).may_have(profile)
-                if hasattr(embedder, "may_have")
-                else embedder.profile.id == profile.id
-            ):
-                yield embedder
+def split_query(deps: RetrievalDeps, text: str, limit: int) -> list[str]:
+    """Cut a long text at sentence ends into parts that a model with a token limit reads."""
+    from truespan.ingest.chunking import split_text
 
-    def choose(self, profile: EmbeddingProfile) -> Embedder:
-        """Return the embedder of a generation's profile; the default one if no other has it."""
-        for embedder in self.candidates(profile):
-            if embedder is not self.default and embedder.profile.id == profile.id:
-                return embedder
-        return self.default
+    return split_text(text, deps.counter, limit - INSTRUCTION_ROOM)
+
+
+def embed_shown(
+    deps: RetrievalDeps, scope: Scope, texts: Mapping[TextHash, str]
+) -> dict[TextHash, Vector]:
+    """Return the vectors of texts with a scope's profile; nothing is stored.
+
+    A text beyond the input limit of the model gets the mean of the vectors of its parts. Some
+    providers embed only its beginning instead of refusing it.
+    """
+    from truespan.ingest.chunking import split_text
+    from truespan.ingest.embed import embed_texts
+
+    limit = scope.profile.input_limit
+    parts = {
+        known: split_text(text, deps.counter, limit)
+        for known, text in texts.items()
+        if deps.counter.count(text) > limit
+    }
+    sent = {known: text for known, text in texts.items() if known not in parts}
+    sent |= {hash_text(part): part for listed in parts.values() for part in listed}
+    batches = embed_texts(
+        embedder_for(deps, scope.profile),
+        sent,
+        deps.limits,
+        deps.clock,
+        counter=deps.counter,
+        on_token_limit=deps.preparation.on_token_limit,
+    )
+    found = {known: vector for batch in batches for known, vector in batch.vectors.items()}
+    for known, listed in parts.items():
+        vectors = [found.get(hash_text(part)) for part in listed]
+        if all(vectors):
+            counts = [deps.counter.count(part) for part in listed]
+            found[known] = weighted_mean([each for each in vectors if each], counts)
+    return found
 
 
 class EmbeddedQuery(NamedTuple):
@@ -145,7 +170,7 @@ def embed_query(
     profile, recent, now = scope.profile, deps.recent_queries, deps.clock.now()
     defaults = None if world is None else world.defaults.values
     word_states = defaults is not None and deps.word_states and not defaults.plain
-    for embedder in deps.embedders_of(profile):
+    for embedder in candidates_for(deps, profile):
         key = cache_key(scope.world, embedder.endpoint, profile, text)
         cached = deps.store.records.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
         if cached is None and (cached := recent.find(scope, key, now=now, ttl=TTL_SECONDS)):
@@ -175,7 +200,7 @@ def embed_query(
     except errors.QueryTooLong:
         if defaults is None or defaults.plain:
             raise
-        parts = deps.split(text, profile.input_limit)
+        parts = split_query(deps, text, profile.input_limit)
         if len(parts) == 1:
             raise
     found = [embed_query(deps, scope, part, world) for part in parts]
@@ -205,7 +230,7 @@ def _embed_and_cache(
 
 
 def _choose_embedder(deps: RetrievalDeps, profile: EmbeddingProfile) -> Embedder:
-    embedder = deps.embedder_for(profile)
+    embedder = embedder_for(deps, profile)
     if embedder.profile.id != profile.id:
         raise errors.ProfileMismatch(str(profile), str(embedder.profile))
     return embedder

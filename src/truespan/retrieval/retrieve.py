@@ -21,7 +21,7 @@ from truespan.retrieval.pack import (
 )
 from truespan.retrieval.passages import PassageFitter, fit_packed, packer_for, packing_count
 from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
-from truespan.retrieval.query import LOW_FLOOR, calibration_of, round_score
+from truespan.retrieval.query import LOW_FLOOR, calibration_of, round_score, split_query
 from truespan.retrieval.reading.pages import find_passage
 from truespan.retrieval.stages import (
     Best,
@@ -125,7 +125,9 @@ class Retrieval(BundleRequest):
         """Return the vector to rank by, and the vectors of the parts of the selection."""
         parts, request = [], self._request
         if request.selected_text is not None:
-            parts = self.pipeline.deps.split(request.selected_text, scope.profile.input_limit)
+            parts = split_query(
+                self.pipeline.deps, request.selected_text, scope.profile.input_limit
+            )
         query = None if request.query is None else request.query.strip()
         return self.pipeline.vectors(attempt, scope, query, parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,6 +22,7 @@ from truespan.retrieval.query import (
     LOW_FLOOR,
     SCORE_DECIMALS,
     calibration_of,
+    embed_shown,
     query_language,
     round_score,
 )
@@ -240,7 +242,7 @@ class AnswerAttempt(Attempt):
         excluded = settings.exclude_chunk_types_from_llm
         near = [part.score for part in closest if part.kind not in excluded]
         with deps.trace.stage(Stage.VECTOR):
-            cohort = deps.cohort.similarities(vector, scope, deps.store, deps.embed)
+            cohort = deps.cohort.similarities(vector, scope, deps.store, partial(embed_shown, deps))
             background = background_of(cohort, near, rules.floor)
         profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
         parts = (*closest, *self.chunks)
@@ -341,7 +343,7 @@ class AnswerAttempt(Attempt):
         }
         with deps.trace.stage(Stage.VECTOR):
             texts = {hash_text(text): text for known in sentences.values() for text in known}
-            vectors = deps.embed(scope, texts)
+            vectors = embed_shown(deps, scope, texts)
         return {
             chunk_id: round(max(near), SCORE_DECIMALS)
             for chunk_id, known in sentences.items()

@@ -503,7 +503,7 @@ def _cut(deps: RetrievalDeps, chunk: StoredChunk, sentence: PlacedSentence) -> P
         return sentence
     # The text is not verified yet. If it is damaged, the chunk is dropped later.
     text = chunk.data.decode(errors="replace")[start - chunk.start : end - chunk.start]
-    return replace(sentence, start=start, end=end, tokens=deps.count_tokens(text))
+    return replace(sentence, start=start, end=end, tokens=deps.counter.count(text))
 
 
 def fetch_by_similarity(

@@ -36,7 +36,7 @@ from truespan.providers import cohort
 from truespan.providers.context import ModelContext
 from truespan.providers.local import LocalModel
 from truespan.retrieval.background import Cohort, CohortVectors
-from truespan.retrieval.query import OtherEmbedder
+from truespan.retrieval.deps import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import (
     MEBIBYTE,
@@ -166,6 +166,7 @@ def open_library(
             store=store,
             index=index,
             embedder=embedder or providers.make_embedder(context),
+            others=_other_embedders(context, others),
             counter=counter or wordpiece,
             sources=defer(partial(_sources, settings)),
             parser=parser,
@@ -182,7 +183,6 @@ def open_library(
             fused_weight=settings.fused_weight,
             max_tokens=settings.retrieval_max_tokens,
             word_states=settings.word_states,
-            others=_other_embedders(context, others),
             default_model="" if embedder else providers.configured_model(settings),
             chat=models,
             chat_servers=defer(

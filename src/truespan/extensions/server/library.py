@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from truespan.engine.components import Components
 from truespan.errors import Conflict, InvalidArgument, NotAllowed, TruespanError
+from truespan.retrieval.query import embed_shown
 from truespan.types.ids import hash_text
 from truespan.types.job import Job
 from truespan.types.scope import OWNER, Verb
@@ -88,7 +89,7 @@ class LibraryServer:
         if not self._authority.may(Verb.READ, scope.world):
             raise NotAllowed("embed texts")
         hashes = [hash_text(text) for text in texts]
-        vectors = self._components.embed(scope, dict(zip(hashes, texts, strict=True)))
+        vectors = embed_shown(self._components, scope, dict(zip(hashes, texts, strict=True)))
         return [vectors[known] for known in hashes]
 
     def count_bug(self) -> None:

@@ -86,13 +86,11 @@ class ReaderRetrieval(BundleRequest):
     def __init__(
         self,
         pipeline: Pipeline,
-        tails: TailMaker,
         read_positions: Callable[[Scope], list[Position]],
         reader: str,
         request: ReadingRequest,
     ) -> None:
         """Check and admit the request; `read_positions` reads the positions of the reader."""
-        self._tails = tails
         self._read_positions = read_positions
         self._request = request
         world = pipeline.admit("read as this reader", request.query, reader=reader)
@@ -323,7 +321,7 @@ class ReaderRetrieval(BundleRequest):
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
         with self.pipeline.deps.trace.stage(Stage.TAIL):
-            tail = self._tails.tail(
+            tail = TailMaker(deps).tail(
                 scope,
                 ref,
                 position.sid,

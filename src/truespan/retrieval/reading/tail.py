@@ -10,36 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged, TruespanError
 from truespan.ingest.chunking import MeasuredText, chunk_spans
-from truespan.ingest.embed import EmbeddedBatch, OnTokenLimit, embed_texts
-from truespan.protocols import Clock, Embedders, TokenCounter, find_state_embedder
-from truespan.retrieval.deps import Restart
+from truespan.ingest.embed import EmbeddedBatch, embed_texts
+from truespan.protocols import find_state_embedder
+from truespan.retrieval.deps import Restart, RetrievalDeps
+from truespan.retrieval.query import embedder_for
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
-from truespan.types.profile import ChunkingProfile, EmbeddingLimits, Strategy
+from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Sentence
-
-if TYPE_CHECKING:
-    from truespan.store import Store
 
 
 class TailMaker(Struct, frozen=True):
     """Builds and stores tails."""
 
-    store: Store
-    embedders: Embedders
-    counter: TokenCounter
-    limits: EmbeddingLimits
-    clock: Clock
-    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+    deps: RetrievalDeps
 
     def tail(
         self,
@@ -55,16 +47,16 @@ class TailMaker(Struct, frozen=True):
         With `word_states`, it has the states of words as well, if the model gives them. A tail is
         stored, so that the next request from this position costs no embedding.
         """
-        tail = self.store.readers.tail(scope, revision, position)
+        tail = self.deps.store.readers.tail(scope, revision, position)
         if tail is None:
             tail = self._build(scope, revision, position, chunking)
             # If the tail cannot be stored, it still serves this request.
             with suppress(StorageFull, StoreBusy):
-                self.store.readers.keep_tail(scope, revision, position, tail)
-                tail = self.store.readers.tail(scope, revision, position) or tail
+                self.deps.store.readers.keep_tail(scope, revision, position, tail)
+                tail = self.deps.store.readers.tail(scope, revision, position) or tail
         first = min((chunk.first_sid for chunk in tail), default=0)
         last = min(max((chunk.last_sid for chunk in tail), default=-1), position)
-        sentences = self.store.readers.sentences(scope, revision, first, last) if tail else []
+        sentences = self.deps.store.readers.sentences(scope, revision, first, last) if tail else []
         for chunk in tail:
             stored = [one for one in sentences if chunk.first_sid <= one.sid <= chunk.last_sid]
             if not stored:
@@ -82,20 +74,20 @@ class TailMaker(Struct, frozen=True):
         self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
     ) -> list[TailChunk]:
         whole = profile.strategy is Strategy.SENTENCES
-        anchor = self.store.readers.anchor(scope, revision, position, at_sentence=whole)
+        anchor = self.deps.store.readers.anchor(scope, revision, position, at_sentence=whole)
         if anchor is not None:
-            record = self.store.chunks.read(scope, [anchor.chunk_id]).get(anchor.chunk_id)
+            record = self.deps.store.chunks.read(scope, [anchor.chunk_id]).get(anchor.chunk_id)
             if record is None or not record.is_intact():
                 # Cutting from the beginning gives the same chunks.
                 anchor = None
         first_sid = anchor.first_sid if anchor else 0
-        stored = self.store.readers.sentences(scope, revision, first_sid, position)
+        stored = self.deps.store.readers.sentences(scope, revision, first_sid, position)
         if not stored or stored[-1].sid != position:
             raise Restart
         start = anchor.start if anchor else 0
         # The whole text is not checked against its hash: unread text must not matter, even if it
         # is damaged.
-        passage = self.store.readers.passage(scope, revision, start, stored[-1].end)
+        passage = self.deps.store.readers.passage(scope, revision, start, stored[-1].end)
         if passage is None:
             raise Restart
         text = passage.text.decode(errors="replace")
@@ -116,7 +108,7 @@ class TailMaker(Struct, frozen=True):
             Sentence(place, max(sentence.start - start, 0), sentence.end - start)
             for place, sentence in enumerate(stored)
         ]
-        tokens = self.counter.measure(text)
+        tokens = self.deps.counter.measure(text)
         measured = MeasuredText(canonical, sentences, tokens)
         spans = chunk_spans(measured, profile, scope.profile.input_limit)
         index = anchor.index if anchor else 0
@@ -160,7 +152,7 @@ class TailMaker(Struct, frozen=True):
             missing |= stateless
         for batch in self._embed(scope, missing, word_states=word_states):
             with suppress(StorageFull, StoreBusy):
-                self.store.documents.keep_vectors(scope, batch.vectors, batch.states, brief=True)
+                self.deps.store.documents.keep_vectors(scope, batch.vectors, batch.states, brief=True)
             vectors |= batch.vectors
             states |= batch.states
         return [
@@ -172,7 +164,7 @@ class TailMaker(Struct, frozen=True):
     def _gives_states(self, scope: Scope) -> bool:
         """Return whether the model gives states; a stored tail does not need its provider."""
         try:
-            return find_state_embedder(self.embedders(scope.profile)) is not None
+            return find_state_embedder(embedder_for(self.deps, scope.profile)) is not None
         except TruespanError:
             return False
 
@@ -181,12 +173,12 @@ class TailMaker(Struct, frozen=True):
     ) -> Iterator[EmbeddedBatch]:
         if texts:
             yield from embed_texts(
-                self.embedders(scope.profile),
+                embedder_for(self.deps, scope.profile),
                 texts,
-                self.limits,
-                self.clock,
-                counter=self.counter,
-                on_token_limit=self.on_token_limit,
+                self.deps.limits,
+                self.deps.clock,
+                counter=self.deps.counter,
+                on_token_limit=self.deps.preparation.on_token_limit,
                 word_states=word_states,
             )
 
