@@ -12,10 +12,10 @@ from tests.support.http_server import served
 from tests.support.providers.issuer import AUDIENCE, KEYS, Issuer, SigningKey
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.engine.library import Library
-from truespan.engine.tokens import user_id
 from truespan.extensions.server.http.app import ServerOptions
 from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.extensions.server.openid import ALGORITHMS, KeyCache, OpenIdVerifier, key_client
+from truespan.extensions.server.users import user_id
 from truespan.protocols import Identities
 from truespan.types.scope import OWNER, UNLIMITED, Verb
 from truespan.types.token import AccessRule

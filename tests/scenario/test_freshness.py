@@ -17,10 +17,10 @@ from tests.support.providers.bench import TickingClock
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine.freshness import list_states
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import NotAllowed
+from truespan.extensions.crawl.freshness import list_states
 from truespan.extensions.crawl.web import WebPages
 from truespan.types.scope import OWNER
 from truespan.types.source import (

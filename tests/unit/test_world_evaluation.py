@@ -17,10 +17,10 @@ from truespan.extensions.quality.calibrate import EvidenceReport
 from truespan.extensions.quality.evaluate import State
 from truespan.extensions.quality.golden import Expected, GoldenQuery, parse_golden
 from truespan.extensions.quality.report import EvaluationReport
+from truespan.extensions.quality.search import search_documents
 from truespan.extensions.quality.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query import calibration_of
-from truespan.retrieval.search import search_documents
 from truespan.types.profile import Calibration
 from truespan.types.request import Filters
 from truespan.types.scope import OWNER, Authority, Verb

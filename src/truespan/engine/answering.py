@@ -24,7 +24,7 @@ from truespan.errors import InternalError, NotFound, QueryTooLong, StorageFull
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query import calibration_of, embed_shown
-from truespan.retrieval.search import Rules, find_candidates
+from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
 from truespan.types.conversation import Question, Turn
@@ -40,7 +40,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
 from truespan.types.origin import Operation, set_request
 from truespan.types.profile import support_floor
-from truespan.types.request import NO_FILTERS, Defaults, Filters, RetrievalRequest
+from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.telemetry import Request, Stage
 from truespan.types.text import SentenceRange, place_sentences
@@ -48,7 +48,7 @@ from truespan.types.trust import Visible
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
-    from truespan.engine.access import WorldAccess
+    pass
 
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
@@ -305,19 +305,6 @@ def final_answer(events: Iterator[AnswerEvent]) -> Answer:
         if isinstance(event, Finished):
             return event.answer
     raise InternalError("end of an answer")
-
-
-def decide_query(
-    access: WorldAccess, query: str, *, filters: Filters = NO_FILTERS, rerank: bool | None = None
-) -> Decision:
-    """Return the decision on a question, which is searched for as it is and needs no chat model."""
-    request = RetrievalRequest(query=query, filters=filters, by_default=frozenset(), rerank=rerank)
-
-    def find(trace: RequestTrace, _query: str, rules: Rules, _book: str | None) -> Retrieved:
-        return find_candidates(access.pipeline.with_trace(trace), request, rules)
-
-    answerer = Answerer(access.components, access.authority)
-    return answerer.decide(answerer.ask(query, find, None, ()), reading=False)
 
 
 def with_request(

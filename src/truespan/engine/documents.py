@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec.structs import replace
 
 from truespan import errors
+from truespan.core.records import copy_fields
 from truespan.engine.access import WorldPart
 from truespan.engine.arguments import list_arguments
 from truespan.engine.jobs import remove_uploads, submit_job
@@ -19,7 +20,6 @@ from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
 from truespan.tables import member_of
-from truespan.types.arguments import MAX_FRESHNESS_SECONDS
 from truespan.types.audience import EVERYONE, Audience, DocumentAccess, check_labels
 from truespan.types.catalog import document_references, find_by_title
 from truespan.types.chunk import ChunkRecord
@@ -178,11 +178,7 @@ class Documents(WorldPart, frozen=True):
         Args:
             seconds: Maximum time, 1 to 600. Sources that were not checked by then are `unknown`.
         """
-        from truespan.engine.freshness import list_states
-
-        check_whole("seconds", seconds, 1, MAX_FRESHNESS_SECONDS)
-        scope = self._access.readable_scope()
-        return list_states(self._access.components, scope, seconds) if scope else []
+        return member_of(self, "freshness", "crawl")(seconds=seconds)
 
     def get(self, reference: str | int) -> Document:
         """Return one document.
@@ -257,23 +253,16 @@ class Documents(WorldPart, frozen=True):
                     )
                     for chunk in chunks
                 ]
-            return ChunkPage(
-                document=revision.ref.document,
-                doc_id=revision.doc_id,
-                title=revision.title,
+            return copy_fields(
+                ChunkPage,
+                revision,
+                revision.ref,
                 source=revision.name,
-                path=revision.path,
-                revision=revision.ref.revision,
-                source_hash=revision.source_hash,
-                text_hash=revision.text_hash,
-                recipe=revision.recipe,
                 generation=scope.generation.number,
                 chunking=str(chunking),
-                characters=revision.characters,
                 offset=offset,
                 total=total,
                 chunks=tuple(chunks),
-                created_at=revision.created_at,
             )
 
         return self._access.with_stable_snapshot(read)
@@ -418,13 +407,7 @@ class Documents(WorldPart, frozen=True):
             return []
         own = {EVERYONE, *check_labels(labels)}
         return [
-            DocumentAccess(
-                number=document.number,
-                name=document.name,
-                path=document.shown_path,
-                audience=document.audience,
-                by=by,
-            )
+            copy_fields(DocumentAccess, document, path=document.shown_path, by=by)
             for document in store.documents.all(scope)
             if document.active is not None
             and (by := tuple(label for label in document.audience if label in own))

@@ -6,38 +6,35 @@ The owner creates, lists and revokes tokens. Users get the rights that the opera
 from __future__ import annotations
 
 import builtins
-import hashlib
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.engine.access import LibraryPart
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, NotFound
 from truespan.retrieval.pipeline import require_world
+from truespan.tables import import_member, tables
 from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
 from truespan.types.scope import AUDIENCE_VERBS, OWNER, UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import (
     ID_BYTES,
     SECRET_BYTES,
-    AccessRule,
     Principal,
     TokenRecord,
     TokenSecret,
     TokenState,
-    expand,
 )
 
 if TYPE_CHECKING:
-    from truespan.protocols import Identities
+    pass
 
 MAX_SECONDS = 100 * 366 * 24 * 3600
-_MAX_NAME_LENGTH = 200
+MAX_NAME_LENGTH = 200
 _HARMFUL = {"Cc", "Cs", "Zl", "Zp"}
 """Unicode categories that control a terminal, break lines or are not text."""
 _VERBS = ", ".join(Verb)
@@ -161,7 +158,8 @@ def authenticate(components: Components, within: Authority, text: object) -> Pri
     """Return the principal of a token within an authority; every failure is the same error."""
     secret = TokenSecret.parse(text)
     if secret is None and isinstance(text, str) and components.identities is not None:
-        return authenticate_user(components, components.identities, within, text)
+        find_user = import_member(tables().components["find_user"])
+        return find_user(components, components.identities, within, text)
     if secret is None:
         raise NotAllowed.of("unauthorized")
     found = components.store.tokens.find(secret.id)
@@ -221,9 +219,9 @@ def _require_name(what: str, name: object) -> str:
     """Return a name that can be stored and printed safely."""
     plain = name.strip() if isinstance(name, str) else ""
     harmful = any(unicodedata.category(character) in _HARMFUL for character in plain)
-    if not plain or len(plain) > _MAX_NAME_LENGTH or harmful:
+    if not plain or len(plain) > MAX_NAME_LENGTH or harmful:
         raise InvalidArgument(
-            f"{what} needs a name of 1 to {_MAX_NAME_LENGTH} characters without control characters."
+            f"{what} needs a name of 1 to {MAX_NAME_LENGTH} characters without control characters."
         )
     return plain
 
@@ -233,74 +231,3 @@ def _seconds(given: object) -> float:
     if not 0 < number <= MAX_SECONDS:
         raise InvalidArgument("A token's lifetime must be more than 0 seconds, at most 100 years.")
     return float(number)
-
-
-MAX_WORLDS = 50
-"""Maximum number of worlds that claims may name; with more, a token grants nothing."""
-
-
-def authenticate_user(
-    components: Components, identities: Identities, within: Authority, token: str
-) -> Principal:
-    """Return the user of a provider's token within an authority."""
-    claims = identities.verifier.verify(token)
-    rule = next((rule for rule in identities.rules if rule.matches(claims)), None)
-    granted = None if rule is None else _authority(components, rule, claims)
-    if granted is None or not granted.verbs:
-        refusal = NotAllowed("use this library")
-        refusal.advice = "You are signed in; the operator gives rights with [[auth.rules]]."
-        raise refusal
-    subject = str(claims["sub"])
-    user = user_id(identities.verifier.issuer, subject)
-    authority = within.within(granted)
-    if granted != OWNER:
-        authority = replace(authority, token=user)
-    printable = "".join(filter(str.isprintable, subject))
-    return Principal(user, authority, printable[:_MAX_NAME_LENGTH])
-
-
-def user_id(issuer: str, subject: str) -> str:
-    """Return the id of a user, who owns conversations; subjects are unique for an issuer only."""
-    spelled = f"{len(issuer)}:{issuer}{subject}"
-    return f"user_{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
-
-
-def _authority(
-    components: Components, rule: AccessRule, claims: Mapping[str, Any]
-) -> Authority | None:
-    """Return the rights of a rule; None if a claim that it needs is missing."""
-    readers: frozenset[str] | Unlimited = UNLIMITED
-    if rule.reader:
-        readers = _usable(expand((rule.reader,), claims))
-        if len(readers) != 1:
-            return None
-    worlds = expand(rule.worlds, claims)
-    if not isinstance(worlds, Unlimited):
-        worlds = _find_worlds(components, _usable(worlds))
-        if not worlds:
-            return None
-    # The metrics count the requests of all worlds.
-    verbs = rule.verbs if isinstance(worlds, Unlimited) else rule.verbs - {Verb.OBSERVE}
-    labels = expand(rule.labels, claims)
-    if not isinstance(labels, Unlimited):
-        labels, verbs = _usable(labels), verbs & AUDIENCE_VERBS
-    return Authority(worlds, verbs, readers, audience=labels)
-
-
-def _usable(names: frozenset[str] | Unlimited) -> frozenset[str]:
-    """Return the names that can be names of worlds, labels or readers; others grant nothing."""
-    if isinstance(names, Unlimited):
-        return frozenset()
-    return frozenset(
-        name
-        for name in names
-        if len(name) <= MAX_LABEL_LENGTH and name.isprintable() and name == name.strip()
-    )
-
-
-def _find_worlds(components: Components, names: frozenset[str]) -> frozenset[WorldId]:
-    """Return the worlds that names or ids stand for; names of absent worlds grant nothing."""
-    if len(names) > MAX_WORLDS:
-        return frozenset()
-    found = (components.store.worlds.find(OWNER, name) for name in sorted(names))
-    return frozenset(world.id for world in found if world is not None)

@@ -12,10 +12,8 @@ from msgspec import UNSET, field
 from msgspec.structs import replace
 
 from truespan.core.records import copy_fields
-from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.background import LAST_RANK, background_of
-from truespan.retrieval.filters import METADATA_DAMAGED
 from truespan.retrieval.passages import Budget, PassageFitter, name_dropped, packing_count
 from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test, count_funnel
 from truespan.retrieval.query import (
@@ -35,7 +33,6 @@ from truespan.retrieval.stages import (
     language_of_passage,
     parent_id,
     put_boilerplate_last,
-    rank,
     rank_visible,
     reveal,
 )
@@ -59,7 +56,6 @@ from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_LENGTH,
     Defaults,
-    Filters,
     Mode,
     RetrievalRequest,
     SearchRequest,
@@ -158,7 +154,7 @@ def search_once(
     best = attempt.best = pipeline.fetch(
         attempt, scope, vector, k=k, floor=attempt.floor, select=select
     )
-    visible: Sequence[Visible] = _visible(best.found, scope, best.copies)
+    visible: Sequence[Visible] = reveal_all(best.found, scope, best.copies)
     if stage is not None:
         visible = attempt.reorder(stage, visible)
         if is_boilerplate is not None:
@@ -490,75 +486,10 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         fitted = chosen.locate(chosen.fit(sources, most, budget), every=True)
         return Fitted(tuple(fitted), tuple(chosen.warnings))
 
-    return Retrieved(
-        world=attempt.world,
-        mode=attempt.mode,
-        scope=attempt.scope,
-        chunks=chunks,
-        warnings=warnings,
-        closest=attempt.closest,
-        measured=attempt.measured,
-        fit=fit,
-    )
+    return copy_fields(Retrieved, attempt, chunks=chunks, warnings=warnings, fit=fit)
 
 
-def search_documents(
-    pipeline: Pipeline,
-    query: str,
-    filters: Filters,
-    *,
-    passages: int,
-    documents: int,
-    mode: Mode | None = None,
-    rerank: bool | None = None,
-) -> list[Verified]:
-    """Return verified chunks, best first, until there are enough chunks and different documents.
-
-    No floor applies: this is for evaluations. A reranker that fails is an error here, because the
-    order without it must not be graded, and so are metadata that cannot be compared.
-    """
-    query = query.strip()
-    world = pipeline.admit("evaluate without a reader", query, max_length=MAX_QUERY_LENGTH)
-    stage = pipeline.rerank_stage(world, rerank, query)
-    candidates = stage.candidates if stage else 0
-
-    def select(verified: list[Verified]) -> Best:
-        found = {chunk.document.number for chunk in verified}
-        count = len(verified)
-        missing = max(passages - count, documents - len(found), candidates - count)
-        return Best(verified, missing, None)
-
-    def search_latest(latest: World) -> Attempt:
-        attempt = Attempt(latest, mode_in_force(mode, latest.defaults, query), query)
-        scope = pipeline.scope(attempt, filters)
-        if unreadable := next((n for n in attempt.warnings if n.code == METADATA_DAMAGED), None):
-            raise StoreDamaged(unreadable.message)
-        if scope is None:
-            return attempt
-        vector, attempt.states = pipeline.embed(scope, latest, query)
-        k = max(passages, documents, candidates)
-        found = pipeline.fetch(attempt, scope, vector, k=k, floor=None, select=select).found
-        if stage is not None:
-            ranked = rank(found, len(found))
-            attempt.chunks = tuple(attempt.reorder(stage, _visible(ranked, scope)))
-        return attempt
-
-    attempt = pipeline.in_stable_world(world, search_latest)
-    if stage is not None and stage.failure is not None:
-        raise stage.failure
-    if attempt.lost is not None:
-        # The results of the whole index are unknown, so they cannot be graded.
-        raise attempt.lost
-    ranked = rank(attempt.fetched.verified, len(attempt.fetched.verified))
-    ordered, scope = _in_order_of(attempt.chunks, ranked), attempt.scope
-    if scope is None or not scope.names_place:
-        return ordered
-    # The text that is graded is the text that would be shown.
-    shown = ((found, reveal(found, scope)) for found in ordered)
-    return [replace(found, text="\n\n".join(part.text for part in parts)) for found, parts in shown]
-
-
-def _visible(
+def reveal_all(
     ranked: Sequence[Verified],
     scope: Scope,
     copies: Mapping[ChunkId, Sequence[Verified]] = MappingProxyType({}),
@@ -567,7 +498,7 @@ def _visible(
     visible = [part for found in ranked for part in reveal(found, scope)]
     if not copies:
         return visible
-    places = {known: _visible(found, scope) for known, found in copies.items()}
+    places = {known: reveal_all(found, scope) for known, found in copies.items()}
     for number, part in enumerate(visible):
         for copy in places.pop(part.chunk_id, ()):
             visible[number] = add_place(visible[number], copy)
@@ -583,17 +514,6 @@ def _best_part(parts: list[Visible], query: str) -> Visible:
 
     scores = SearchedWords(query).score([(part.text, spoken_in(part)) for part in parts])
     return parts[scores.index(max(scores))]
-
-
-def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Verified]:
-    """Return verified chunks in the order in which a reranker ranked their visible parts."""
-    if not reranked:
-        return ranked
-    found = {part.chunk.chunk_id: part for part in ranked}
-    # Several parts of a chunk may be visible; the best of them counts.
-    best = {part.chunk_id: part for part in reversed(reranked)}
-    order = dict.fromkeys(part.chunk_id for part in reranked)
-    return [replace(found[chunk_id], rerank=best[chunk_id].rerank) for chunk_id in order]
 
 
 def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) -> Passage:

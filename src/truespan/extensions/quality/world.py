@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.engine.access import WorldAccess, WorldPart
-from truespan.engine.answering import decide_query
 from truespan.engine.generations import Candidate
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -46,10 +45,10 @@ from truespan.extensions.quality.golden import (
     parse_golden,
 )
 from truespan.extensions.quality.report import EvaluationReport, name_generation
+from truespan.extensions.quality.search import decide_query, search_documents
 from truespan.files.jail import read_file
 from truespan.retrieval.pipeline import APPROXIMATE, require_world
 from truespan.retrieval.query import calibration_of, round_score
-from truespan.retrieval.search import search_documents
 from truespan.types.bundle import Notice
 from truespan.types.document import ALLOWED_DROP, Document, Verdict
 from truespan.types.profile import Calibration

@@ -20,6 +20,7 @@ def register(tables: Tables) -> None:
     )
     tables.components |= {
         "chat_servers": f"{_HERE}.chat_servers:LocalChatServers",
+        "find_user": f"{_HERE}.users:find_user",
         "identities": f"{_HERE}.openid:open_identities",
     }
     tables.members |= {

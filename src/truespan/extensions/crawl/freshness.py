@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from truespan.errors import TruespanError
 from truespan.parsing.detect import format_by_name, may_hold_members
+from truespan.types.arguments import MAX_FRESHNESS_SECONDS
+from truespan.types.request import check_whole
 from truespan.types.source import (
     CHANGED,
     CURRENT,
@@ -34,8 +36,16 @@ from truespan.types.text import Validators
 
 if TYPE_CHECKING:
     from truespan.engine.components import Components
+    from truespan.engine.documents import Documents
     from truespan.types.document import Document
     from truespan.types.scope import Scope
+
+
+def freshness_of(documents: Documents, *, seconds: int) -> list[DocumentFreshness]:
+    """Compare the source of each document with the indexed revision."""
+    check_whole("seconds", seconds, 1, MAX_FRESHNESS_SECONDS)
+    scope = documents._access.readable_scope()
+    return list_states(documents._access.components, scope, seconds) if scope else []
 
 
 def list_states(components: Components, scope: Scope, seconds: float) -> list[DocumentFreshness]:
