@@ -17,7 +17,7 @@ from truespan.extensions.server.http.routes import OPERATIONS
 from truespan.settings.catalogue import all_types
 from truespan.tables import tables
 
-MAX_COMMANDS = 46
+MAX_COMMANDS = 45
 MAX_PARAMETERS = 350
 MAX_SETTINGS = 100
 MAX_OPERATIONS = 76

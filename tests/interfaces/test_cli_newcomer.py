@@ -270,9 +270,6 @@ def test_shells_complete_commands_options_and_worlds(shell: Shell, monkeypatch: 
         values = options[1::3] if kind == "zsh" else [line.split("\t")[0] for line in options]
         assert all("--" in value for value in values), options
         assert "novels" in complete(kind, "truespan search x -w n")
-        code, out, _ = shell("completion", kind)
-        assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)
-    assert shell("completion", "tcsh")[0] == 2
 
 
 def test_progress_without_a_terminal_is_plain_lines() -> None:

@@ -32,11 +32,7 @@ COMMANDS = (
     Commands("Documents", "truespan.cli.documents", ("show", "label", "delete", "jobs")),
     Commands("Serve", "truespan.cli.tokens", ("token",)),
     Commands("Generations", "truespan.cli.generations", ("generations", "reindex", "promote")),
-    Commands(
-        "Maintenance",
-        "truespan.cli.maintenance",
-        ("doctor", "repair", "backup", "restore", "completion"),
-    ),
+    Commands("Maintenance", "truespan.cli.maintenance", ("doctor", "repair", "backup", "restore")),
 )
 """The commands of the engine, in the order of the help."""
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())

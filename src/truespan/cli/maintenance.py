@@ -1,4 +1,4 @@
-"""Commands of the panel "Maintenance": doctor, repair, backups, moves and completion."""
+"""Commands of the panel "Maintenance": doctor, repair, backups and restores."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
 
 MAX_SAMPLES = 1_000_000
-SHELLS = ("bash", "zsh", "fish")
 
 
 def doctor(
@@ -187,22 +186,3 @@ def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
         **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),
         "bytes": manifest.size,
     }
-
-
-def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:
-    """Print the script that completes commands in a shell.
-
-    Run it when the shell starts, for example with `eval "$(truespan completion bash)"` in ~/.bashrc
-    or `truespan completion fish | source` in ~/.config/fish/config.fish.
-    """
-    from click.shell_completion import get_completion_class
-
-    from truespan.cli.app import make_commands
-
-    found = get_completion_class(shell) if shell in SHELLS else None
-    if found is None:
-        raise InvalidArgument(
-            f"There is no completion for the shell {shell!r}.",
-            advice=f"Name one of: {', '.join(SHELLS)}.",
-        )
-    echo(found(make_commands(), {}, "truespan", "_TRUESPAN_COMPLETE").source())
