@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS, citation_numbers
 from truespan.answers.prompt import unrepeated_spans
 from truespan.answers.verbatim import UNSPACED, Run, fold, join_sources, trim
+from truespan.core.records import copy_fields
 from truespan.text.tables import drop_empty_cells, unformat_rows
 from truespan.types.answer import Difference, Quote, QuotePart, QuoteVerdict
 from truespan.types.bundle import Notice
@@ -232,16 +233,8 @@ class _Lookup(Struct, frozen=True):
         if failure.verdict is QuoteVerdict.STITCHED:
             return replace(quote, verdict=failure.verdict, parts=parts)
         [part] = parts
-        return replace(
-            quote,
-            chunk_id=part.chunk_id,
-            document=part.document,
-            first_sid=part.first_sid,
-            last_sid=part.last_sid,
-            place=part.place,
-            verdict=failure.verdict,
-            difference=failure.difference,
-        )
+        own = {"text": quote.text, "verdict": failure.verdict, "difference": failure.difference}
+        return copy_fields(Quote, part, quote, **own)
 
 
 def _verified(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan import errors
+from truespan.core.records import copy_fields
 from truespan.engine.access import WorldAccess
 from truespan.engine.answering import Answerer, Find, final_answer, with_request
 from truespan.engine.arguments import list_arguments
@@ -252,18 +253,14 @@ class Conversation:
         used = set(answer.used_chunks)
         documents = {chunk.document for chunk in retrieved.chunks if chunk.chunk_id in used}
         follow_up = question.follow_up or FollowUp()
-        turn = Turn(
+        turn = copy_fields(
+            Turn,
+            answer,
             id=new_id(),
             asked_at=components.clock.now(),
             question=question.asked,
             standalone=question.standalone,
             rewritten_by=follow_up.rewritten_by,
-            answer=answer.answer,
-            mode=answer.mode,
-            citations=answer.citations,
-            quotes=answer.quotes,
-            support=answer.support,
-            record=answer.record,
             document=seen.record.document,
             sid=scope.position if scope and seen.read_to else None,
         )

@@ -324,8 +324,9 @@ def assemble(
     if scope is not None and scope.position is not None:
         # A reader's context follows the order of the book.
         ordered = sorted(chosen, key=lambda part: (part.first_sid, part.start, part.end))
-    metadata = BundleMetadata(
-        query_type=attempt.query_type,
+    metadata = copy_fields(
+        BundleMetadata,
+        attempt,
         processing_time_ms=int(seconds * 1000),
         original_top_k=attempt.top_k,
         returned_count=len(chosen),
@@ -333,14 +334,9 @@ def assemble(
         funnel=Funnel(attempt.in_scope, attempt.fetched_count, attempt.verified_count, len(chosen)),
         skipped=(*attempt.skipped, *left_out),
         warnings=tuple(attempt.warnings),
-        near_misses=attempt.near_misses,
         sources=_source_notes(chosen, scope, defaults),
-        located=attempt.located,
-        floor=attempt.floor,
         figures=tuple(_figure_note(part) for part in figures),
         floor_discriminates=attempt.discriminates,
-        rerank=attempt.rerank,
-        mode=attempt.mode,
         defaults=attempt.world.defaults,
     )
     bundle = ContextBundle(
