@@ -20,6 +20,7 @@ from truespan.answers.reply import read_reply
 from truespan.protocols import ChatModel
 from truespan.types.answer import Message, Role
 from truespan.types.conversation import Exchange, Turn
+from truespan.words.english import base_forms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import split_words, stem_function
 
@@ -70,22 +71,6 @@ _OPENINGS: Final = re.compile(
 """Beginnings of questions that continue the previous one."""
 _QUOTED_PASSAGE: Final = re.compile(r"((?:>[^\n]*\n)+)\n\[1\] ")
 """Beginning of an answer that consists of quoted passages, each followed by its place."""
-_IRREGULAR_VERBS: Final = """
-    became become, began begin, begun begin, bought buy, broke break, broken break, brought bring,
-    built build, came come, caught catch, chose choose, chosen choose, done do, drew draw, drank
-    drink, drove drive, fell fall, felt feel, fled flee, flew fly, forgot forget, fought fight,
-    found find, gave give, given give, gone go, grew grow, heard hear, held hold, hid hide, hidden
-    hide, kept keep, knew know, known know, led lead, left leave, lost lose, made make, meant
-    mean, met meet, paid pay, ran run, rode ride, said say, sang sing, sat sit, saw see, seen see,
-    sent send, slept sleep, sold sell, spoke speak, spoken speak, spent spend, stole steal, stolen
-    steal, stood stand, struck strike, swam swim, swore swear, taken take, taught teach, thought
-    think, threw throw, told tell, took take, understood understand, went go, woke wake, won win,
-    wore wear, wrote write, written write
-"""
-_BASE_FORMS: Final[dict[str, str]] = {
-    pair.split()[0]: pair.split()[1] for pair in _IRREGULAR_VERBS.split(",")
-}
-"""Infinitives of irregular English verbs by their past forms, which stemmers do not know."""
 _NAME_PART: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
 _MAX_ABBREVIATION_LENGTH: Final = 4
 _SENTENCE_ENDS: Final = frozenset('.!?:;\n"\u201c\u201d\u00ab\u00bb([')
@@ -158,7 +143,7 @@ def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
     stem = stem_function(language, whole=True)
-    base = _BASE_FORMS if language == "english" else {}
+    base = base_forms() if language == "english" else {}
     known = {stem(base.get(word, word)) for text in texts for word in split_words(text)}
     passing = STOP_WORDS.get(language, frozenset()) | _AUXILIARIES
 

@@ -61,7 +61,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    with target.open() as (_, world):
+    with target.open_world() as world:
         mode = options.mode or world.defaults.values.mode
         # A terminal shows the words that were searched for, corrected ones and compounds too. Only
         # similarity marks no words, and its best sentences would have to be embedded.
@@ -304,7 +304,7 @@ def retrieve(
         raise InvalidArgument("--selected and --near-misses cannot be combined with --reader.")
     if reader is not None and query is None:
         raise InvalidArgument("A reader's request needs a query.")
-    with target.open() as (_, world):
+    with target.open_world() as world:
         if reader is not None and query is not None:
             bundle = world.reader(reader).retrieve(
                 query,

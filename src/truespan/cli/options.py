@@ -5,7 +5,7 @@ A dataclass of options stands for all of them in a command; see `commands`.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,23 +189,16 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Place):
     """The library, world and generation that a command asks."""
 
-    world: WorldName = None
-    library: Folder = None
     domain: Domain = None
     generation: GenerationNumber = None
     labels: AsLabels = None
 
-    @contextmanager
-    def open(self) -> "Iterator[tuple[Library, World]]":
-        """Open the library, and yield the library and the world."""
-        with open_library(self.library) as opened:
-            yield (
-                opened,
-                find_world(opened, self.world, self.domain, self.generation, labels=self.labels),
-            )
+    def open_world(self) -> "AbstractContextManager[World]":
+        """Open the library, and return the world."""
+        return self.open(self.domain, self.generation, self.labels)
 
 
 def require_one_format(*, markdown: bool, as_json: bool) -> None:

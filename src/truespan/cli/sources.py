@@ -80,7 +80,7 @@ def open_asked(
     hides progress and the line about the cache.
     """
     if not sources:
-        with target.open() as (_, world):
+        with target.open_world() as world:
             yield world
         return
     origin = click.get_current_context().get_parameter_source("world")

@@ -52,6 +52,13 @@ def _irregular_words() -> Iterator[list[str]]:
     yield from (line.split() for line in text.splitlines() if line and not line.startswith("#"))
 
 
+# Shared by threads: as above.
+@cache
+def base_forms() -> dict[str, str]:
+    """Return the base form of each irregular form."""
+    return {form: base for base, *irregular in _irregular_words() for form in irregular}
+
+
 # Shared by threads: a cache of a set of words, which never changes.
 @cache
 def common_words() -> frozenset[str]:

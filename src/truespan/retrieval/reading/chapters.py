@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from itertools import chain, groupby, islice, pairwise
+from itertools import groupby, islice, pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.errors import InvalidArgument
+from truespan.text.headings import parse_roman
 from truespan.types.document import OutlineEntry
 from truespan.types.text import fold_name
 
@@ -56,7 +57,6 @@ _NUMBER_WORDS = (
     | _ORDINALS
 )
 _ROMAN = re.compile(r"(?=[ivxlc])(c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
-_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _SPELLED = "|".join(sorted(map(re.escape, _NUMBER_WORDS), key=len, reverse=True))
 _LABEL = re.compile(
     rf"(?P<word>(?:{_CHAPTER_WORDS}|{_OTHER_WORDS})\b\.?)?\s*(?:(?:no|nr|the)\b\.?\s*)?"
@@ -413,11 +413,5 @@ def _label_of(name: str) -> _Label | None:
         capitals = stripped[: found.end("number")].isupper() and value is None and len(number) > 1
         if not capitals and after[1] not in ":-–—":
             return None
-    value = _roman_value(number) if value is None else value
+    value = parse_roman(number) or 0 if value is None else value
     return _Label(value, (word or "").rstrip("."), _fold(rest))
-
-
-def _roman_value(numeral: str) -> int:
-    values = [_ROMAN_VALUES[letter] for letter in numeral]
-    pairs = zip(values, chain(values[1:], [0]), strict=True)
-    return sum(value if value >= after else -value for value, after in pairs)
