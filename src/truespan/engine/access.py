@@ -48,10 +48,7 @@ class WorldAccess(Struct, frozen=True, dict=True):
 
     def scope(self) -> Scope | None:
         """Return the scope of the whole world; None while it has no generation."""
-        return self.scope_in(self.record())
-
-    def scope_in(self, record: WorldRecord) -> Scope | None:
-        """Return the scope of all documents of a world's state; None while it has none."""
+        record = self.record()
         if record.generation is None:
             return None
         return self.components.store.catalogs.scope_of(self.authority, record, record.generation)

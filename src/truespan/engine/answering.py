@@ -144,15 +144,15 @@ class Answerer(Struct, frozen=True):
         """Yield the events of the answer; nothing happens before the first is requested."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
-        with (
-            self.components.observer.request(name) as trace,
-            closing(self._respond(ask, trace, reading=reading)) as events,
-        ):
-            for event in events:
-                if isinstance(event, Finished):
-                    finished.append(event)
-                else:
-                    yield event
+        with self.components.observer.request(name) as trace:
+            began = self.components.clock.monotonic()
+            responder, warnings = self._responder(ask, trace, reading=reading)
+            with closing(responder.respond(began, warnings)) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        finished.append(event)
+                    else:
+                        yield event
         # A caller may stop at this event, so the request ends before it is given.
         yield from finished
 
@@ -166,11 +166,6 @@ class Answerer(Struct, frozen=True):
         """Return the decision on what a reader's request found, without a search of its own."""
         question = Question(query, query)
         return self._responder(lambda _: (question, found), trace, reading=True)[0].decide()
-
-    def _respond(self, ask: Ask, trace: RequestTrace, *, reading: bool) -> Generator[AnswerEvent]:
-        began = self.components.clock.monotonic()
-        responder, warnings = self._responder(ask, trace, reading=reading)
-        return responder.respond(began, warnings)
 
     def _responder(
         self, ask: Ask, trace: RequestTrace, *, reading: bool

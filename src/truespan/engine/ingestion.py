@@ -238,7 +238,8 @@ class IngestJobs:
                 raise
             discard_uploads(components, scope, job)
         doc_ids = [source.doc_id for source in found]
-        if _changed_nothing(report):
+        changes = report.relabelled, report.resumed, report.chunks, report.removed, report.moved
+        if not any(changes):
             # One document shows whether words are counted by other rules now.
             doc_ids = doc_ids[:1]
         self._count_and_calibrate_each(doc_ids, report)
@@ -288,9 +289,3 @@ def claimer(components: Components, scope: Scope, job: Job) -> Callable[[Sequenc
         processes.own(),
         is_alive=processes.is_alive,
     )
-
-
-def _changed_nothing(report: IngestReport) -> bool:
-    """Return whether a run wrote nothing of a document."""
-    changes = report.relabelled, report.resumed, report.chunks, report.removed, report.moved
-    return not any(changes)

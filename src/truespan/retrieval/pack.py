@@ -334,7 +334,7 @@ def assemble(
         funnel=Funnel(attempt.in_scope, attempt.fetched_count, attempt.verified_count, len(chosen)),
         skipped=(*attempt.skipped, *left_out),
         warnings=tuple(attempt.warnings),
-        sources=_source_notes(chosen, scope, defaults),
+        sources=tuple(_source_note(part, scope, defaults) for part in chosen if scope),
         figures=tuple(_figure_note(part) for part in figures),
         floor_discriminates=attempt.discriminates,
         defaults=attempt.world.defaults,
@@ -368,12 +368,6 @@ def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:
         relevance_score=round_score(part.score),
         token_count=part.tokens,
     )
-
-
-def _source_notes(
-    parts: Sequence[Visible], scope: Scope | None, defaults: WorldDefaults
-) -> tuple[SourceNote, ...]:
-    return tuple(_source_note(part, scope, defaults) for part in parts) if scope else ()
 
 
 def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> SourceNote:

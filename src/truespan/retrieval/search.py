@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from types import MappingProxyType
@@ -450,19 +450,16 @@ def _find_closest(
     return found.chunks
 
 
-def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
-    """Give a warning if chunks were left out because they could not be verified."""
-    if skipped := attempt.fetched.skipped():
-        kinds = ", ".join(f"{entry.count} {entry.code}" for entry in skipped)
-        yield Notice("chunks_skipped", f"Chunks could not be verified and were left out: {kinds}.")
-
-
 def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
     pipeline.deps.trace.count(CounterName.RETURNED, len(attempt.chunks))
     for failed in attempt.fetched.failures:
         pipeline.deps.trace.count(CounterName.SKIPPED, 1, failed.kind)
-    warnings = (*attempt.warnings, *_name_skipped(attempt))
+    warnings = tuple(attempt.warnings)
+    if skipped := attempt.fetched.skipped():
+        kinds = ", ".join(f"{entry.count} {entry.code}" for entry in skipped)
+        text = f"Chunks could not be verified and were left out: {kinds}."
+        warnings = (*warnings, Notice("chunks_skipped", text))
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
     defaults = attempt.world.defaults.values

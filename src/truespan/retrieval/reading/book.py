@@ -73,11 +73,9 @@ def find_position(positions: Sequence[Position], book: str | None) -> Position |
         known = position.label
         return known.number, known.doc_id, known.path, known.source_url
 
-    def title_label(position: Position) -> tuple[int, str, str]:
-        return position.label.number, position.label.path, position.title
-
-    found = References(positions, label).find_one(book)
-    return found or find_by_title(positions, book, title_label)
+    return References(positions, label).find_one(book) or find_by_title(
+        positions, book, lambda each: (each.label.number, each.label.path, each.title)
+    )
 
 
 class ReaderRetrieval(BundleRequest):

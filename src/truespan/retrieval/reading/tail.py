@@ -152,7 +152,9 @@ class TailMaker(Struct, frozen=True):
             missing |= stateless
         for batch in self._embed(scope, missing, word_states=word_states):
             with suppress(StorageFull, StoreBusy):
-                self.deps.store.documents.keep_vectors(scope, batch.vectors, batch.states, brief=True)
+                self.deps.store.documents.keep_vectors(
+                    scope, batch.vectors, batch.states, brief=True
+                )
             vectors |= batch.vectors
             states |= batch.states
         return [
