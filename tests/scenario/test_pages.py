@@ -131,8 +131,12 @@ def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
 
 def happening_once(part: Any, verb: str, happen: Callable[[], object]) -> Any:
     """Return a part of the library behind which something happens when it is first asked."""
-    meddle = once(lambda: happen() and None)
-    return Hooked(part, lambda name: meddle() if name == verb else None)
+
+    def change() -> None:
+        happen()
+
+    change_once = once(change)
+    return Hooked(part, lambda name: change_once() if name == verb else None)
 
 
 @proves("reading.never-past-position", "reading.re-anchored")

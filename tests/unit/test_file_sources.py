@@ -14,7 +14,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.failures import raises_code
-from truespan.files import jail, sources
+from truespan.files import jail
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, FoundSources, Root, Source
@@ -399,13 +399,7 @@ def test_within_follows_no_link_created_later(tmp_path: Path) -> None:
             sources.read(source)
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool
-) -> None:
-    if quick and not sources._ACCESS_SEES_LINKS:
-        pytest.skip("this system cannot be asked without an exception")
-    monkeypatch.setattr(sources, "_ACCESS_SEES_LINKS", quick)
+def test_a_sidecar_that_leads_nowhere_is_not_overlooked(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "b.txt", "b.txt.meta.json")
     (tmp_path / "c.txt").write_text("The link beside it leads nowhere.")
     (tmp_path / "c.txt.meta.toml").symlink_to(tmp_path / "gone.toml")

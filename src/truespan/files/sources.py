@@ -285,7 +285,7 @@ class FileSources:
 
         Its name is that of the source with one of `SIDECAR_ENDINGS`.
         """
-        endings = [ending for ending in SIDECAR_ENDINGS if _exists(source.path + ending)]
+        endings = [ending for ending in SIDECAR_ENDINGS if os.path.lexists(source.path + ending)]
         if not endings:
             return None
         names = [f"{source.name}{ending}" for ending in endings]
@@ -434,22 +434,6 @@ class _PathSearch(Struct):
             member=member,
             no_sidecar=no_sidecar,
         )
-
-
-_ACCESS_SEES_LINKS = os.access in os.supports_follow_symlinks and os.access(
-    os.sep, os.F_OK, follow_symlinks=False
-)
-"""Whether `os.access` can check a link itself; elsewhere it returns False for every path."""
-
-
-def _exists(path: str) -> bool:
-    """Return the result of `os.path.lexists`, at a third of the cost for a missing file."""
-    try:
-        if _ACCESS_SEES_LINKS:
-            return os.access(path, os.F_OK, follow_symlinks=False)
-    except ValueError:  # A name that no file can have.
-        return False
-    return os.path.lexists(path)
 
 
 def _is_manifest(path: str, *, jailed: bool) -> bool:

@@ -70,9 +70,6 @@ class Receipt(Struct, frozen=True):
     reader: str | None = None
     """The reader whose conversations were deleted."""
 
-    def with_digest(self) -> Receipt:
-        return replace(self, digest=digest_of(self.to_json()))
-
     def to_json(self) -> dict[str, Any]:
         fields = asdict(self)
         fields["assets"] = self.assets._asdict()
@@ -158,14 +155,12 @@ class Remover(Struct, frozen=True):
         else:
             for ref in refs:
                 rows.update(store.documents.purge(scope, ref))
-        receipt = Receipt(
-            world=world.name,
-            world_id=world.id,
+        receipt = self._receipt(
+            world,
+            rows,
             number=document.number,
             doc_id=document.doc_id,
             name=document.name,
-            deleted_at=self.clock.now(),
-            rows=dict(sorted(rows.items())),
             redacted=redacted,
             points=points,
             assets=images,
@@ -210,16 +205,7 @@ class Remover(Struct, frozen=True):
                 count = self.index.count(own)
                 points.append(PointsRemoved(own.generation.number, own.profile.id, count))
         rows = self.store.erasures.delete_world(authority, world.id, erase=erase)
-        receipt = Receipt(
-            world=world.name,
-            world_id=world.id,
-            number=None,
-            doc_id=None,
-            name=world.name,
-            deleted_at=self.clock.now(),
-            rows=dict(sorted(rows.items())),
-            points=tuple(points),
-        )
+        receipt = self._receipt(world, rows, points=tuple(points))
         return self._erase_files(receipt, erase=erase)
 
     @freeing_space()
@@ -236,17 +222,8 @@ class Remover(Struct, frozen=True):
         rows = self.store.conversations.delete(
             authority, world.id, conversation=conversation, reader=reader, erase=erase
         )
-        receipt = Receipt(
-            world=world.name,
-            world_id=world.id,
-            number=None,
-            doc_id=None,
-            name=conversation or reader or world.name,
-            deleted_at=self.clock.now(),
-            rows=dict(sorted(rows.items())),
-            conversation=conversation,
-            reader=reader,
-        )
+        name = conversation or reader or world.name
+        receipt = self._receipt(world, rows, name=name, conversation=conversation, reader=reader)
         return self._erase_files(receipt, erase=erase)
 
     def finish_erasures(
@@ -310,14 +287,22 @@ class Remover(Struct, frozen=True):
             removed.append(PointsRemoved(own.generation.number, own.profile.id, len(ids)))
         return tuple(removed)
 
+    def _receipt(self, world: World, rows: Mapping[str, int], **own: Any) -> Receipt:
+        sorted_rows = dict(sorted(rows.items()))
+        record = Receipt(
+            world.name, world.id, None, None, world.name, self.clock.now(), rows=sorted_rows
+        )
+        return replace(record, **own)
+
     def _erase_files(self, receipt: Receipt, *, erase: bool) -> Receipt:
         kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
         report = self.finish_erasures(urgent=True, kinds=kinds)
-        return replace(
+        receipt = replace(
             receipt,
             assets=sum_files([receipt.assets, report.assets]),
             uploads=sum_files([receipt.uploads, report.uploads]),
             erased=erase and not (receipt.waiting or report.waiting or report.outside),
             waiting={**(report.waiting if erase else {"files": _NOT_REQUESTED}), **receipt.waiting},
             outside={kind: fate.value for kind, fate in report.outside.items()},
-        ).with_digest()
+        )
+        return replace(receipt, digest=digest_of(receipt.to_json()))

@@ -61,17 +61,8 @@ SPELLINGS: Final = {
 WORLD_TABLES: Final = frozenset(
     {
         *("generations", "documents", "states", "vectors", "repairs", "query_cache", "readers"),
-        *(
-            "word_states",
-            "probes",
-            "jobs",
-            "aliases",
-            "alias_moves",
-            "usage",
-            "words",
-            "calibrations",
-        ),
-        *("conversations", "turns", "notes", "cohorts"),
+        *("word_states", "probes", "jobs", "aliases", "alias_moves", "usage", "words", "cohorts"),
+        *("calibrations", "conversations", "turns", "notes"),
     }
 )
 """Tables with a `world_id`. Rows of other tables refer to a row of these tables."""

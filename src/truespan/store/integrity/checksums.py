@@ -164,9 +164,6 @@ class StoredRevision(NamedTuple):
         makes damage look intact."""
         return self.intact and self.details_intact
 
-    def checksums(self, world: WorldId) -> tuple[bytes, bytes]:
-        return revision_checksum(world, self.cells), details_checksum(world, self.ref, self.details)
-
 
 def read_revisions(session: Session, world: WorldId, *documents: int) -> list[StoredRevision]:
     """Return every revision of some documents, in any state."""
@@ -192,12 +189,11 @@ def read_revisions(session: Session, world: WorldId, *documents: int) -> list[St
 
 def seal_revision(session: Session, world: WorldId, revision: StoredRevision) -> None:
     """Write the checksums of a revision for the current cells of its row."""
-    own, details = revision.checksums(world)
     session.execute(
         """UPDATE revisions SET checksum = :checksum, details_checksum = :details
            WHERE key = :key""",
-        checksum=own,
-        details=details,
+        checksum=revision_checksum(world, revision.cells),
+        details=details_checksum(world, revision.ref, revision.details),
         key=revision.key,
     )
 

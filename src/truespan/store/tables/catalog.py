@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.protocols import Clock
 from truespan.store.engines.session import BRIEF_WAIT, Database, Part, Row, retry_on_conflict
 from truespan.store.integrity.checksums import (
@@ -81,10 +82,8 @@ _RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
     ON w.revision = r.key AND w.generation = :generation"""
 
 
-# Shared by threads: catalogues and calibrations are kept by the state of the world that the caller
-# has read, and replaced under a lock; ids of worlds by name are hints, which each use compares
-# with the row; a world is added to those with lost words, or removed from them, by one operation
-# of a set.
+# Shared by threads: values are kept by the state of the world that the caller has read, under a
+# lock.
 class StateCache(Generic[T]):
     """Values read from states of worlds, cached by the state."""
 
@@ -160,20 +159,16 @@ class Catalogs(Part):
             cells = RevisionCells._make(values)
             intact = recorded == revision_checksum(scope.world, cells)
             entries.append(
-                CatalogEntry(
+                copy_fields(
+                    CatalogEntry,
+                    cells,
                     number=cells.document,
-                    doc_id=cells.doc_id,
-                    name=cells.name,
-                    language=cells.language,
                     language_declared=bool(cells.language_declared),
-                    version=cells.version,
                     tags=tags_of(cells.tags) if intact else (),
                     embedded=embedded,
                     pending=pending,
                     damaged=not intact,
-                    kind=cells.kind,
                     path=cells.shown_path,
-                    source_url=cells.source_url,
                     audience=audience_of(cells.audience) if intact else (),
                 )
             )

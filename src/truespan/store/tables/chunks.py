@@ -497,14 +497,6 @@ _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]
 """Checksum, cells and labels of recently read revisions."""
 
 
-def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
-    """Return the labels of a revision, verified."""
-    cells = RevisionCells._make(values)
-    intact = recorded == revision_checksum(world, cells)
-    document = document_label(cells, intact=intact)
-    return _Labels(cells.ref, cells.state == "active", document, intact)
-
-
 def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
     # Comparing with the previous row is three times as fast as hashing.
     key = world, values[0], values[2]
@@ -512,7 +504,10 @@ def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels
     if known is not None and known[0] == recorded and known[1] == values:
         labels = known[2]
     else:
-        labels = _verify_labels(world, recorded, values)
+        cells = RevisionCells._make(values)
+        intact = recorded == revision_checksum(world, cells)
+        document = document_label(cells, intact=intact)
+        labels = _Labels(cells.ref, cells.state == "active", document, intact)
         if len(_labels) >= _MAX_LABELS:
             _labels.clear()
         _labels[key] = recorded, values, labels

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from operator import itemgetter
 from typing import Any, Final, LiteralString
 
+from truespan.core.records import copy_fields
 from truespan.errors import NotFound, StoreDamaged
 from truespan.protocols import Clock
 from truespan.store.engines.session import (
@@ -492,36 +493,23 @@ def _read_document(scope: Scope, row: Row) -> Document:
     audience = audience_of(cells.audience) if intact else ()
     if not isinstance(labels, Unlimited):
         audience = tuple(label for label in audience if label in labels or label == EVERYONE)
-    return Document(
+    return copy_fields(
+        Document,
+        cells,
         number=cells.document,
-        doc_id=cells.doc_id,
-        name=cells.name,
-        path=cells.path,
         kind=_KINDS.get(cells.kind, DocumentKind.DOCUMENT),
-        title=cells.title,
-        language=cells.language,
-        version=cells.version,
         tags=tags_of(cells.tags) if intact else (),
-        declared_title=cells.declared_title,
         language_declared=bool(cells.language_declared),
-        chunking=cells.chunking,
+        language_stated=bool(cells.language_stated),
         active=active,
         staged=staged,
-        source_hash=cells.source_hash,
-        recipe=cells.recipe,
         chunks=chunks,
         embedded=embedded,
         # Skipped chunks are quarantined too, but are not damage.
         quarantined=quarantined - skipped,
-        characters=cells.characters,
-        sentences=cells.sentences,
-        language_stated=bool(cells.language_stated),
-        source_url=cells.source_url,
-        metadata=cells.metadata if intact else None,
         skipped=skipped,
-        origin=cells.origin,
+        metadata=cells.metadata if intact else None,
         damaged=not intact,
-        shown_path=cells.shown_path,
         audience=audience,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.records import copy_fields
 from truespan.errors import NotFound, StoreDamaged
 from truespan.store.engines.session import BRIEF_WAIT, Part, Session, retry_on_conflict
 from truespan.store.integrity.checksums import (
@@ -171,19 +172,15 @@ class Readers(Part):
 
         A sentence past the end means the last one.
         """
-        rows = self._db.at(scope, document=document).all(
+        row = self._db.at(scope, document=document).one(
             f"""SELECT r.checksum, {REVISION_CELLS} FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
                WHERE d.world_id = :world AND d.number = :document AND d.deleted_at IS NULL"""
         )
-        positions = []
-        if not admits(scope.documents, document):
-            return positions
-        for recorded, *values in rows:
-            cells = _verified_cells(scope.world, recorded, values)
-            last = min(sid, cells.sentences - 1)
-            positions.append(_position(scope, reader, cells, last, current=True))
-        return positions
+        if row is None or not admits(scope.documents, document):
+            return []
+        cells = _verified_cells(scope.world, row[0], row[1:])
+        return [_position(scope, reader, cells, min(sid, cells.sentences - 1), current=True)]
 
     def sentences(
         self, scope: Scope, revision: RevisionRef, first: int, last: int
@@ -352,20 +349,12 @@ class Readers(Part):
             return None
         recorded, *values = row
         cells = _verified_cells(scope.world, recorded, values)
-        return ActiveRevision(
+        return copy_fields(
+            ActiveRevision,
+            cells,
             ref=cells.ref,
-            doc_id=cells.doc_id,
-            name=cells.name,
-            title=cells.title,
             path=cells.shown_path,
             images=assets_token(cells.source_hash, cells.recipe),
-            sentences=cells.sentences,
-            created_at=cells.created_at,
-            source_hash=cells.source_hash,
-            text_hash=cells.text_hash,
-            recipe=cells.recipe,
-            chunking=cells.chunking,
-            characters=cells.characters,
         )
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
@@ -420,7 +409,12 @@ class Readers(Part):
                 f"Figures of document {revision.document} are missing or damaged.",
                 advice="Run 'truespan doctor'.",
             )
-        reaches = _figure_reaches(scope, revision, chunks)
+        world, generation = scope.world, scope.generation.number
+        reaches = {
+            figure_mark(cells[17]).figure_id: cells[8]
+            for recorded, *cells in chunks
+            if recorded == chunk_checksum(world, generation, revision, cells)
+        }
         figures = []
         for recorded, *cells in rows:
             _, figure_id, start, image_ref, description, mark = cells
@@ -448,17 +442,6 @@ def _verified_cells(world: WorldId, recorded: bytes, values: Sequence[Any]) -> R
     if recorded != revision_checksum(world, cells):
         raise damaged_labels(cells.document)
     return cells
-
-
-def _figure_reaches(
-    scope: Scope, revision: RevisionRef, rows: Sequence[Sequence[Any]]
-) -> dict[str, int]:
-    """Return the reach of intact figure chunks, by figure."""
-    return {
-        figure_mark(cells[17]).figure_id: cells[8]
-        for recorded, *cells in rows
-        if recorded == chunk_checksum(scope.world, scope.generation.number, revision, cells)
-    }
 
 
 def _tail_checksum(
@@ -616,17 +599,14 @@ def _position(
     scope: Scope, reader: str, cells: RevisionCells, sid: int, *, current: bool
 ) -> Position:
     own = scope.generation.chunking or chunking_from_json(cells.chunking_profile)
-    return Position(
+    return copy_fields(
+        Position,
+        cells,
         reader=reader,
-        document=cells.document,
-        doc_id=cells.doc_id,
-        name=cells.name,
-        declared_title=cells.declared_title,
         chunking=own,
         revision=cells.number,
         sid=sid,
         current=current,
-        language=cells.language,
         language_declared=bool(cells.language_declared),
         label=document_label(cells),
     )

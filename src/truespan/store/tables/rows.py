@@ -10,6 +10,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
 
+from truespan.core.records import copy_fields
 from truespan.errors import StoreDamaged
 from truespan.store.engines.session import Row, Session, Statements
 from truespan.store.integrity.checksums import (
@@ -307,18 +308,13 @@ def tags_of(stored: str) -> tuple[str, ...]:
 
 def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabel:
     """Return the labels of a document and revision; tags and metadata only if `intact`."""
-    return DocumentLabel(
+    return copy_fields(
+        DocumentLabel,
+        cells,
         number=cells.document,
-        doc_id=cells.doc_id,
-        name=cells.name,
-        title=cells.title,
-        declared_title=cells.declared_title,
         revision=cells.number,
-        tags=tags_of(cells.tags) if intact else (),
-        language=cells.language,
-        version=cells.version,
         path=cells.shown_path,
-        source_url=cells.source_url,
+        tags=tags_of(cells.tags) if intact else (),
         language_declared=bool(cells.language_declared) and not cells.language_stated,
         metadata=(read_metadata(cells.metadata) or None) if intact else None,
     )
