@@ -2,6 +2,7 @@
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class RecordsContract:
 
     def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(self, lib: LibraryFixture):
         scope, other = built(lib), built(lib, "other")
-        once = lib.store.jobs.queue_once
+        once = partial(lib.store.jobs.add, queued=True, once=True)
         first = once(scope, "repair", "{}", "p")
 
         assert once(scope, "repair", "{}", "q").id == first.id
@@ -68,7 +69,7 @@ class RecordsContract:
 
     def test_a_job_of_late_is_as_good_as_one_that_waits(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        once = lib.store.jobs.queue_once
+        once = partial(lib.store.jobs.add, queued=True, once=True)
         first = once(scope, "doctor", '{"a": 1}', "p")
         lib.store.jobs.cancel(scope, first.id)
 
@@ -81,17 +82,19 @@ class RecordsContract:
     ) -> None:
         monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
         scope = built(lib)
-        kept = lib.store.jobs.queue(scope, "ingest", "{}", "p").id
+        kept = lib.store.jobs.add(scope, "ingest", "{}", "p", queued=True).id
         lib.store.jobs.cancel(scope, kept)
         for _ in range(5):
-            lib.store.jobs.cancel(scope, lib.store.jobs.queue(scope, "repair", "{}", "p").id)
+            lib.store.jobs.cancel(
+                scope, lib.store.jobs.add(scope, "repair", "{}", "p", queued=True).id
+            )
 
         kinds = [job.kind for job in lib.store.jobs.all(scope)]
         assert sorted(kinds) == ["ingest", "repair", "repair"]
 
     def test_a_job_goes_through_its_states_and_only_through_them(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.jobs.queue(scope, "ingest", '{"a": 1}', "p1").id
+        job = lib.store.jobs.add(scope, "ingest", '{"a": 1}', "p1", queued=True).id
 
         assert not lib.store.jobs.resume(scope, job, "p2")
         assert lib.store.jobs.start(scope, job, "p2")
@@ -115,7 +118,7 @@ class RecordsContract:
 
     def test_job_of_a_dead_process_is_queued_until_too_many_crashes(self, lib: LibraryFixture):
         scope = built(lib)
-        job = lib.store.jobs.queue(scope, "ingest", "{}", "keeper").id
+        job = lib.store.jobs.add(scope, "ingest", "{}", "keeper", queued=True).id
 
         def taken(process: str) -> tuple[bool, JobState, int, str]:
             done = lib.store.jobs.take_over(scope, job, process, owner="keeper", max_crashes=2)
@@ -140,7 +143,7 @@ class RecordsContract:
 
     def test_a_job_tells_what_became_of_its_sources(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.jobs.begin(scope, "ingest", "{}", "p").id
+        job = lib.store.jobs.add(scope, "ingest", "{}", "p").id
         first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
         news = JobUpdate({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
         counts = JobCounts(documents=1, fraction=0.5)
@@ -161,7 +164,7 @@ class RecordsContract:
 
     def test_of_many_who_start_a_job_one_does(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        job = lib.store.jobs.queue(scope, "ingest", "{}", "p").id
+        job = lib.store.jobs.add(scope, "ingest", "{}", "p", queued=True).id
         began: list[bool] = []
         threads = [
             threading.Thread(
@@ -335,7 +338,9 @@ class RecordsContract:
     def test_documents_are_one_jobs_alone_while_it_runs(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         claim = lib.store.jobs.claim_documents
-        one, two = (lib.store.jobs.queue(scope, "ingest", "{}", "queue").id for _ in range(2))
+        one, two = (
+            lib.store.jobs.add(scope, "ingest", "{}", "queue", queued=True).id for _ in range(2)
+        )
         with pytest.raises(Interrupted):
             claim(scope, one, "p1", ["a"])
         assert lib.store.jobs.start(scope, one, "p1")
@@ -356,13 +361,15 @@ class RecordsContract:
         assert not claim(scope, one, "p1", ["b"], lambda process: process == "p2")
         assert claim(scope, one, "p1", ["b"], lambda process: process != "p2")
         elsewhere = built(lib, "other")
-        third = lib.store.jobs.queue(elsewhere, "ingest", "{}", "queue").id
+        third = lib.store.jobs.add(elsewhere, "ingest", "{}", "queue", queued=True).id
         assert lib.store.jobs.start(elsewhere, third, "p3")
         assert claim(elsewhere, third, "p3", ["b", "c"])
 
     def test_parts_of_jobs_of_earlier_versions_are_no_jobs(self, lib: LibraryFixture) -> None:
         scope = built(lib)
-        whole, part = (lib.store.jobs.queue(scope, "ingest", "{}", "queue").id for _ in range(2))
+        whole, part = (
+            lib.store.jobs.add(scope, "ingest", "{}", "queue", queued=True).id for _ in range(2)
+        )
         lib.sql("UPDATE jobs SET parent = ? WHERE id = ?", whole, part)
 
         assert part not in [job.id for job in lib.store.jobs.all(scope)]
@@ -518,7 +525,7 @@ class RecordsContract:
         )
         lib.store.records.keep_probes(scope, {text: vector_of(text)})
         lib.store.worlds.move_alias(scope, text)
-        job = lib.store.jobs.begin(scope, text, text, text)
+        job = lib.store.jobs.add(scope, text, text, text)
         failed = JobDocument(text, text, DocumentState.FAILED, text, text)
         lib.store.jobs.record(
             scope,

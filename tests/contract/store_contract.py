@@ -137,7 +137,7 @@ class StoreContract:
             lambda: lib.store.documents.tombstone(gone, 1),
             lambda: lib.store.worlds.status(gone),
             lambda: lib.store.records.keep_probes(gone, {}),
-            lambda: lib.store.jobs.begin(gone, "ingest", "{}", "p"),
+            lambda: lib.store.jobs.add(gone, "ingest", "{}", "p"),
         ):
             with raises_code("world_not_found"):
                 call()

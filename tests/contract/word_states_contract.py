@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.drafts import draft
 from tests.contract.store_contract import built, shown
+from tests.support.state_embedder import stored_states
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
 from truespan.store.integrity import checksums
 from truespan.types.document import RevisionRef
@@ -58,9 +59,9 @@ class WordStatesContract:
             lib.store.worlds.add_generation(scope, other_profile(model="x"), None),
         )
 
-        assert lib.store.word_states.read(scope, HASHES) == {HASHES[0]: states_of(FIRST)}
-        assert lib.store.word_states.read(other, HASHES) == {}
-        assert lib.store.word_states.read(newer, HASHES) == {}
+        assert stored_states(lib.store, scope, HASHES) == {HASHES[0]: states_of(FIRST)}
+        assert stored_states(lib.store, other, HASHES) == {}
+        assert stored_states(lib.store, newer, HASHES) == {}
         assert read_with_chunks(lib, scope) == {HASHES[0]: states_of(FIRST)}
         assert (
             lib.store.worlds.status(scope).word_states,
@@ -84,7 +85,7 @@ class WordStatesContract:
         assert [*lib.store.word_states.flaws(scope)] == []
 
         lib.sql(f"UPDATE word_states SET states = x'00' WHERE text_hash = '{HASHES[0]}'")
-        assert [*lib.store.word_states.read(scope, HASHES)] == [HASHES[1]]
+        assert [*stored_states(lib.store, scope, HASHES)] == [HASHES[1]]
         assert read_with_chunks(lib, scope) == {HASHES[0]: None, HASHES[1]: states_of(SECOND)}
         [(found, seen)] = lib.store.word_states.flaws(scope)
         assert found == HASHES[0]
@@ -97,7 +98,7 @@ class WordStatesContract:
         assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].recorded_hash == found
         assert lib.store.word_states.lacking(scope, after=found, limit=9) == []
         lib.store.word_states.keep(scope, {found: states_of(FIRST)})
-        assert len(lib.store.word_states.read(scope, HASHES)) == 2
+        assert len(stored_states(lib.store, scope, HASHES)) == 2
 
     def test_states_of_another_recipe_are_computed_again(
         self, lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +107,7 @@ class WordStatesContract:
         show_with_states(lib, scope, FIRST)
         monkeypatch.setattr(checksums, "RECIPE", "other")
 
-        assert lib.store.word_states.read(scope, HASHES) == {}
+        assert stored_states(lib.store, scope, HASHES) == {}
         assert [found for found, _ in lib.store.word_states.flaws(scope)] == HASHES[:1]
 
     def test_swapped_states_are_not_trusted(self, lib: LibraryFixture) -> None:
@@ -118,7 +119,7 @@ class WordStatesContract:
         literal = f"x'{first}'" if self.kind == "sqlite" else f"decode('{first}', 'hex')"
         lib.sql(f"UPDATE word_states SET checksum = {literal} WHERE text_hash = '{HASHES[1]}'")
 
-        assert [*lib.store.word_states.read(scope, HASHES)] == [HASHES[0]]
+        assert [*stored_states(lib.store, scope, HASHES)] == [HASHES[0]]
 
     def test_states_go_with_the_last_revision_that_has_the_text(self, lib: LibraryFixture) -> None:
         scope = built(lib)
@@ -140,7 +141,7 @@ class WordStatesContract:
         lib.store.documents.keep_vectors(
             scope, {known: vector_of("The first")}, {known: states_of("x")}
         )
-        assert [*lib.store.word_states.read(scope, [known])] == [known]
+        assert [*stored_states(lib.store, scope, [known])] == [known]
         # Texts of tails are computed again by the reader, not by a repair.
         assert known not in dict(lib.store.word_states.lacking(scope, after=TextHash(""), limit=9))
 

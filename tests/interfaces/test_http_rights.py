@@ -139,9 +139,9 @@ def test_a_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, cli
     store, scope = components.store, world.access.writable_scope()
     request = IngestRequest((lib.write("b.txt", TEXT),)).to_json()
     gone = "a process that has ended"
-    job = store.jobs.queue(scope, "ingest", request, gone)
+    job = store.jobs.add(scope, "ingest", request, gone, queued=True)
     uploads = IngestRequest(uploads="a-batch-that-is-gone").to_json()
-    other = store.jobs.queue(scope, "ingest", uploads, gone)
+    other = store.jobs.add(scope, "ingest", uploads, gone, queued=True)
     for queued in (job, other):
         world.jobs.cancel(queued.id)
     listed = client.json("GET", "/v1/worlds/w/jobs").content["jobs"]
@@ -151,7 +151,7 @@ def test_a_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, cli
 
 def test_a_token_that_is_revoked_loses_the_stream_of_a_job(lib: LibraryFixture, client: Client):
     store, scope = lib.library._components.store, lib.library.world("w").access.writable_scope()
-    job = store.jobs.begin(scope, "ingest", "{}", lib.library._components.processes.own())
+    job = store.jobs.add(scope, "ingest", "{}", lib.library._components.processes.own())
     record, secret = lib.library.tokens.create("t", worlds="w")
     with client.connect() as link:
         link.sendall(

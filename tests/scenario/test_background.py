@@ -98,7 +98,7 @@ def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str
     gone = parts.processes.own().rpartition("/")[0] + "/999999999:1"
     with parts.uploads.receive(scope.world, [Upload(name, f"{text} {name}".encode())]) as batch:
         request = IngestRequest(uploads=batch).to_json()
-        return parts.store.jobs.queue(scope, "ingest", request, gone).id
+        return parts.store.jobs.add(scope, "ingest", request, gone, queued=True).id
 
 
 @proves("store.second-process")
@@ -207,8 +207,10 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         scope = world.access.scope()
         assert scope is not None
         request = IngestRequest((str(home.parent / "tale.txt"),)).to_json()
-        made._components.store.jobs.queue(scope, "ingest", request, "another-machine/1:1")
-        made._components.store.jobs.begin(scope, "ingest", "{}", "another-machine/1:1")
+        made._components.store.jobs.add(
+            scope, "ingest", request, "another-machine/1:1", queued=True
+        )
+        made._components.store.jobs.add(scope, "ingest", "{}", "another-machine/1:1")
         made.backup(tmp_path / "library.backup")
 
     truespan.restore(tmp_path / "library.backup", tmp_path / "again")

@@ -110,7 +110,7 @@ def test_killed_run_holds_up_no_other(lib: LibraryFixture) -> None:
     world = lib.world(base__txt="The base document.")
     path, killed = lib.write("a.txt", "The lamp went out."), f"{socket.gethostname()}/999999999:1"
     scope = lib.scope(world)
-    job = lib.store.jobs.begin(scope, "ingest", "{}", killed)
+    job = lib.store.jobs.add(scope, "ingest", "{}", killed)
     assert lib.store.jobs.claim_documents(scope, job.id, killed, ["a.txt"])
 
     assert world.ingest(path).ingested == ["a.txt"]

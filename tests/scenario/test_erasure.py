@@ -288,7 +288,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
         world, _, _ = two_documents(home, made)
         scope, parts = world.access.scope(), made._components
         assert scope is not None
-        job = parts.store.jobs.begin(scope, "ingest", "{}", parts.processes.own())
+        job = parts.store.jobs.add(scope, "ingest", "{}", parts.processes.own())
 
         with raises_code("world_busy"):
             made.delete_world("world")

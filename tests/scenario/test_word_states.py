@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 import truespan
 from tests.promises import proves
-from tests.support.state_embedder import StateEmbedder, states_of
+from tests.support.state_embedder import StateEmbedder, states_of, stored_states
 from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder, make_library
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.library import Library
@@ -42,7 +42,7 @@ def scope_of(world: World) -> Scope:
 def read_states(world: World) -> dict[TextHash, bytes]:
     store, scope = world.access.components.store, scope_of(world)
     hashes = [chunk.text_hash for page in store.chunks.expected(scope) for chunk in page]
-    return {**store.word_states.read(scope, hashes)}
+    return {**stored_states(store, scope, hashes)}
 
 
 @proves("search.word-states")
@@ -137,7 +137,7 @@ def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> Non
 
     assert lib.embedder.documents == [TIDE]
     known = hash_text(TIDE)
-    assert lib.store.word_states.read(newer, [known]) == {known: states_of(TIDE)}
+    assert stored_states(lib.store, newer, [known]) == {known: states_of(TIDE)}
 
 
 @proves("search.word-states")
@@ -175,7 +175,7 @@ def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:
         scope = scope_of(world)
         rows = lib.sql("SELECT text_hash, text FROM tails")
         texts = {TextHash(text_hash): text for text_hash, text in rows}
-        states = lib.store.word_states.read(scope, [*texts])
+        states = stored_states(lib.store, scope, [*texts])
         assert states
         assert all(rows == states_of(texts[known]) for known, rows in states.items())
         found.append(states)

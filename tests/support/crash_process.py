@@ -31,11 +31,11 @@ DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_failures",
     "finish_repairs", "rebuild", "mark_pending", "upsert", "flush", "delete",
     "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
-    "remove_generation", "begin", "record", "keep_derived", "stage_images", "publish",
+    "remove_generation", "add", "record", "keep_derived", "stage_images", "publish",
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
     "mark_all_pending",
-    "queue", "requeue", "start", "interrupt", "take_over", "receive", "sweep",
+    "requeue", "start", "interrupt", "take_over", "receive", "sweep",
     "erase", "rewrite_file", "finish", "delete_world", "remove_all",
 }  # fmt: skip
 

@@ -6,7 +6,11 @@ from hashlib import shake_128
 
 import numpy
 
+from truespan.store import Store
+from truespan.store.integrity.checksums import word_states_checksum
 from truespan.testing import WordEmbedder
+from truespan.types.ids import TextHash
+from truespan.types.scope import Scope
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import distinct_words
@@ -40,3 +44,20 @@ def _pack(words: Sequence[str]) -> bytes:
 def _direction(word: str) -> numpy.ndarray:
     numbers = numpy.frombuffer(shake_128(word.encode()).digest(STATE_SIZE), numpy.uint8) - 127.5
     return numbers / numpy.linalg.norm(numbers)
+
+
+def stored_states(
+    store: Store, scope: Scope, hashes: Sequence[TextHash]
+) -> dict[TextHash, WordStates]:
+    """Return the stored states of texts, without damaged ones."""
+    profile = scope.profile.id
+    rows = store._db.at(scope, profile=profile).all(
+        """SELECT text_hash, states, checksum FROM word_states
+           WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
+        hashes=[*hashes],
+    )
+    return {
+        known: states
+        for known, states, recorded in rows
+        if recorded == word_states_checksum(scope.world, profile, known, states)
+    }

@@ -313,13 +313,14 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
 def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns: Any) -> Job:
     parts = lib.library._components
     machine = parts.processes.own().rpartition("/")[0]
-    job = parts.store.jobs.queue(
+    job = parts.store.jobs.add(
         lib.scope(world),
         "ingest",
         IngestJobs(parts, lib.scope(world))
         .request([lib.write("left.txt", STORY)], None, IngestOptions())
         .to_json(),
         f"{machine}/999999999:{process}",
+        queued=True,
     )
     for column, value in columns.items():
         lib.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)

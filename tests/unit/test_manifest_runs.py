@@ -21,7 +21,7 @@ from truespan.parsing import supported
 from truespan.types.document import Document
 from truespan.types.source import Source
 
-WRITES = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "tombstone", "begin"}
+WRITES = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "tombstone", "add"}
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ class Generations(WorldPart, frozen=True):
         components.queue.require_room()
         scope = self._scope_for(model, chunking)
         request = json.dumps({"generation": scope.generation.number})
-        job = components.store.jobs.queue(scope, REINDEX, request, components.job_owner)
+        job = components.store.jobs.add(scope, REINDEX, request, components.job_owner, queued=True)
         components.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
         return job
 
@@ -301,7 +301,7 @@ class Generations(WorldPart, frozen=True):
         components = self._access.components
         request = json.dumps({"generation": scope.generation.number})
         own = components.processes.own()
-        job = components.store.jobs.begin(scope, REINDEX, request, own)
+        job = components.store.jobs.add(scope, REINDEX, request, own)
         return self._run(job.id, scope, on_progress)
 
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:

@@ -149,7 +149,7 @@ class IngestJobs:
         self._other_generations(self.scope)
         found = requests.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
-        job = store.jobs.begin(self.scope, INGEST, request.to_json(), own)
+        job = store.jobs.add(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)
 
     @contextmanager
@@ -180,8 +180,8 @@ class IngestJobs:
         self._other_generations(self.scope)
         requests.find_sources(self.deps, self.scope, request, open_files=False)
         self._components.queue.require_room()
-        return self._components.store.jobs.queue(
-            self.scope, INGEST, request.to_json(), self._components.job_owner
+        return self._components.store.jobs.add(
+            self.scope, INGEST, request.to_json(), self._components.job_owner, queued=True
         )
 
     def work(self, job: Job, log: JobLog, trace: RequestTrace) -> WorkOutcome:

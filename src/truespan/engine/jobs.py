@@ -182,7 +182,9 @@ def submit_maintenance(
 ) -> Job:
     """Queue maintenance of a world, unless the same is queued or was created after `since`."""
     components.queue.require_room()
-    job = components.store.jobs.queue_once(scope, kind, request, components.job_owner, since=since)
+    job = components.store.jobs.add(
+        scope, kind, request, components.job_owner, since=since, queued=True, once=True
+    )
     if job.state is JobState.QUEUED:
         submit_job(components, scope.world, job)
     return job

@@ -54,36 +54,25 @@ _OLD: Final = """
 class Jobs(Part):
     """Jobs. Methods only lock the row of a job, so they do not wait for writers of the world."""
 
-    def begin(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Add a running job, and remove the oldest finished jobs of its kind."""
-        return self._add_job(scope, kind, request, process, JobState.RUNNING)
-
-    def queue(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Add a job to run in the background; otherwise like `begin`."""
-        return self._add_job(scope, kind, request, process, JobState.QUEUED)
-
-    def queue_once(
-        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
-    ) -> Job:
-        """Add a job like `queue`, unless an equal job is queued; then return that job.
-
-        With `since`, any job of the kind that was added at that time or later counts as equal.
-        """
-        return self._add_job(scope, kind, request, process, JobState.QUEUED, once=True, since=since)
-
     @retry_on_conflict
-    def _add_job(
+    def add(
         self,
         scope: Scope,
         kind: str,
         request: str,
         process: str,
-        state: JobState,
         *,
+        queued: bool = False,
         once: bool = False,
         since: float | None = None,
     ) -> Job:
-        now = self._clock.now()
+        """Add a running job, or a queued one to run in the background.
+
+        The oldest finished jobs of its kind are removed. With `once`, an equal job that is queued
+        is returned instead; with `since`, any job of the kind that was added at that time or later
+        counts as equal.
+        """
+        now, state = self._clock.now(), JobState.QUEUED if queued else JobState.RUNNING
         values: dict[str, Any] = {
             "id": uuid4().hex[:12],
             "kind": kind,
@@ -91,7 +80,7 @@ class Jobs(Part):
             "created_at": now,
             "seen_at": now,
             "process": process,
-            "background": state is JobState.QUEUED,
+            "background": queued,
         }
         with self._db.write(scope, lock=False, kind=kind, request=request, since=since) as session:
             if once:

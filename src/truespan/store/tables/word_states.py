@@ -26,19 +26,6 @@ _LACKING: Final = """
 
 
 class WordStateRows(Part):
-    def read(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, WordStates]:
-        """Return the stored states of texts. Damaged ones are left out, to be computed again."""
-        world, profile = scope.world, scope.profile.id
-        rows = self._db.at(scope, profile=profile).all(
-            f"SELECT text_hash, states, checksum FROM word_states WHERE {_AMONG}",
-            hashes=[*hashes],
-        )
-        return {
-            text_hash: states
-            for text_hash, states, recorded in rows
-            if recorded == word_states_checksum(world, profile, text_hash, states)
-        }
-
     @retry_on_conflict
     def keep(self, scope: Scope, states: Mapping[TextHash, WordStates]) -> None:
         """Store the states of texts that have a vector; others are left out."""
