@@ -33,7 +33,6 @@ Marker = Callable[[int], str]
 _MAX_PART_LENGTH = 700
 """Maximum length of a part of a table, unless one row is longer."""
 _MAX_HEADER_LENGTH = 300
-"""Maximum length of a repeated header."""
 
 
 def assemble(
@@ -238,7 +237,6 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
     header = "\n".join(rows[:header_rows])
     repeated = f"{header}\n" if 0 < len(header) <= _MAX_HEADER_LENGTH else ""
     starts: list[int] = []
-    """Starts of the parts after the first."""
     at = length = 0
     for number, row in enumerate(rows):
         if length + len(row) > _MAX_PART_LENGTH and number > max(header_rows, 0):

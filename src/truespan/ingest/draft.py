@@ -83,7 +83,6 @@ class Preparation(Struct, frozen=True):
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False
-    """Whether text recognition is installed."""
     plain: bool = True
     """Whether long tables stay whole, windows may cut words, and novels are not recognised."""
     audiences: tuple[AudienceRule, ...] = ()
@@ -320,7 +319,6 @@ def _sample_prose(canonical: CanonicalText) -> str:
 
 
 MAX_QUOTED_LINES = 5
-"""Maximum number of removed lines that a report quotes."""
 
 
 def _remarks(loaded: Loaded, *, redacted: bool) -> Iterator[str]:

@@ -56,9 +56,7 @@ MAX_LABELS = 5
 MAX_FOREIGN_SHARE = 0.1
 """Share of a run's chunks in unknown languages above which it is reported."""
 MAX_REMARKS = 20
-"""Maximum number of remarks about documents in a report."""
 MAX_NAMED_COPIES = 10
-"""Maximum number of copies in a report, each in a line."""
 METADATA_BATCH = 64
 """Number of documents whose metadata are committed together."""
 BYTES_BETWEEN_PROGRESS = 1 << 20
@@ -101,7 +99,6 @@ class _Group(Struct):
     embedded: dict[RevisionRef, int] = field(default_factory=dict)
     """Number of chunks of an active revision that had a vector before."""
     staged: dict[RevisionRef, list[PendingChunk]] = field(default_factory=dict)
-    """Chunks of the members that were just staged."""
     chunks: int = 0
     tokens: int = 0
     size: int = 0
@@ -135,7 +132,6 @@ class _Run:
         self._stopped = False
         self._hidden: Counter[str] = Counter()
         self._languages: Counter[str] = Counter()
-        """Number of new chunks in each language."""
         self._copies: list[str] = []
         self._remarks: list[str] = []
         self.report = IngestReport()

@@ -135,7 +135,6 @@ class DryRun(Struct, frozen=True):
     to_embed: int
     tokens_to_embed: int
     requests: int
-    """Requests to the embedding provider."""
     removed: tuple[Document, ...] = ()
     moved: tuple[Moved, ...] = ()
     unsupported: int = 0

@@ -27,7 +27,6 @@ MIN_BYTES = 2 << 20
 
 
 SourceResult: TypeAlias = tuple[Source, SourceDraft | SourceRefused]
-"""A source, and its draft or its absence, or a refusal."""
 
 
 def make_drafts(

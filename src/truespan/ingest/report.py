@@ -83,7 +83,6 @@ REMARKS = {
         "A part of this document was embedded in pieces; its vector is their mean.",
     ),
 }
-"""Code and message of each remark."""
 
 
 class OtherGeneration(Struct, frozen=True):
@@ -173,13 +172,11 @@ class Progress(Struct, frozen=True, gc=False):
     read: int = 0
     """Number of sources that were read; their chunks may not be embedded yet."""
     tokens: int = 0
-    """Number of tokens of the chunks, about."""
     device: str = ""
     """Device that runs the embedding model; empty if the model does not say."""
 
 
 RECORDED = tuple(name for name in Progress.__struct_fields__ if hasattr(JobCounts, name))
-"""Members of `Progress` that the record of a job has."""
 
 
 class IngestReport(Struct):
@@ -198,7 +195,6 @@ class IngestReport(Struct):
     embedded: int = 0
     reused: int = 0
     unsupported: int = 0
-    """Number of files of unsupported formats in the folders."""
     unmatched: tuple[str, ...] = ()
     """Paths of a manifest that matched no file."""
     removed: list[str] = field(default_factory=list)

@@ -49,7 +49,6 @@ class IngestRequest(Struct, frozen=True):
     uploads: str | None = None
     options: IngestOptions = field(default_factory=IngestOptions)
     sitemap: str | None = None
-    """Address of a list of pages."""
 
     def to_json(self) -> str:
         fields = to_builtins(self)

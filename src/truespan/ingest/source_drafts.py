@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 OnContent: TypeAlias = Callable[[str], None]
-"""Receives the digest of the content of a source."""
 
 
 class SourceDraft(NamedTuple):
@@ -61,7 +60,6 @@ class _CopyFinder:
         self._store = store
         self._scope = scope
         self._paths: dict[tuple[str, Audience], str] = {}
-        """Paths of documents, by the hash of their content and by their audience."""
 
     def add(self, source_hash: str, audience: Audience, path: str) -> None:
         self._paths.setdefault((source_hash, audience), path)

@@ -12,12 +12,10 @@ from truespan.text.contents import ContentsFinder
 from truespan.types.text import Block, BlockKind, Figure, PageStart, PlacedFigure
 
 TITLE_LEVEL = 0
-"""Level of a title, above the level of the highest heading."""
 INDENT = "  "
 _MAX_LEVEL = 10
 _NOTES = "Notes: "
 _MAX_INDENT = 20
-"""Maximum number of indented list levels."""
 _HEADING = re.compile(
     "(?:heading|[uü]?berschrift|titre|t[ií]?tulo|titolo|kop|rubrik|overskrift|otsikko|nadpis"
     "|nag[lł]?[oó]?wek|заголовок|标题|標題|見出し|제목)[ _-]?([1-9])",

@@ -28,9 +28,7 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ZIP_END, _ZIP_END_ROOM = struct.Struct("<12xII2x"), 22 + 65535
 _ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
 _FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%\xef< \t\n\r\v\f")
-"""First bytes of archives, PDF and pages."""
 _ZIP_MARK_PLACE = 30
-"""Offset of the name of the first member of an archive."""
 _CONTENT_TYPES = b"[Content_Types].xml"
 
 

@@ -40,7 +40,6 @@ _CODECS = re.compile(
     "|koi8-[ru]|mac-(?:roman|cyrillic)|shift_jis|euc_(?:jp|kr)|iso2022_jp|gb2312|gbk|gb18030"
     "|big5(?:hkscs)?|tis-620"
 )
-"""Allowed encodings."""
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
 # Up to the end of the page if unclosed; otherwise each opening mark would be followed to the end.

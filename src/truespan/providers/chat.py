@@ -29,7 +29,6 @@ class ReplyEvent(msgspec.Struct):
 
 Event = TypeVar("Event", bound=ReplyEvent)
 Messages: TypeAlias = list[dict[str, str]]
-"""Messages in the form that both protocols share."""
 
 RETRY_SECONDS = 20.0
 """Seconds after a question in which retries may start: a person waits for the answer."""

@@ -23,7 +23,6 @@ class ModelContext(Struct, frozen=True):
 
     settings: Settings
     folder: Path
-    """Folder of the library."""
     model: LocalModel
     clock: Clock
     cooldowns: Cooldowns

@@ -30,11 +30,9 @@ from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Con
 Kind = TypeVar("Kind")
 
 _MAX_KEPT = 8
-"""Maximum number of idle connections of a client."""
 _PIECE = 1 << 16
 
 _MAX_COMPLAINT_LENGTH = 20_000
-"""Maximum number of characters of an error reply that are examined."""
 
 _BATCH_TOO_LARGE = (
     r"max_tokens_per_request|tokens per request"
@@ -62,9 +60,7 @@ _HIDDEN = r"\S*[/\\]\S*|\S{25,}"
 _COMMON = 12
 """Minimum length of a run of characters that a quoted reply must not share with the request."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of failures that may be temporary."""
 MAX_PAUSE = 300.0
-"""Maximum pause in seconds that a provider may ask for."""
 
 
 @dataclass(frozen=True, slots=True)

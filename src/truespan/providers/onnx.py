@@ -43,7 +43,6 @@ NETWORK_FILES = ("model.onnx", "onnx/model.onnx")
 CPU = "CPUExecutionProvider"
 
 _NETWORK_LIMIT = 2 << 30
-"""Maximum size of a network, by its format."""
 
 Result = TypeVar("Result")
 

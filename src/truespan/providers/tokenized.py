@@ -49,7 +49,6 @@ class Input(Struct, frozen=True):
     text: str
     """Text without the prefix, as the tokenizer reads it."""
     first: int
-    """Length of the prefix in characters."""
 
 
 class Output(Struct, frozen=True):

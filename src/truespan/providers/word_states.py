@@ -80,7 +80,6 @@ class WordTokens(Struct, frozen=True):
     weights: numpy.ndarray
     """Number and weight of each token: the occurrences of a word have the same weight."""
     sizes: numpy.ndarray
-    """Number of tokens of each word."""
 
 
 def document_states(tokens: TokenStates, projection: Projection) -> WordStates:

@@ -23,7 +23,6 @@ from truespan.protocols import SourceParser, TokenCounter
 from truespan.types.document import Draft
 
 HEAD = struct.Struct(">BQ")
-"""Header of a message: its kind and its length."""
 TASK, DRAFT, REFUSAL, FAILURE = range(4)
 _ATTEMPTS = 2
 _ONE_THREAD = {

@@ -17,7 +17,6 @@ _ESCAPE = re.compile("_x00([01][0-9A-Fa-f])_")
 _ESCAPED = {0x09: "\t", 0x0A: "\n", 0x0B: "\n", 0x0D: "\n"}
 C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 CHART = f"{C}chart"
-"""The element of a chart, which is a separate part."""
 
 
 def read_text(element: etree._Element) -> str:

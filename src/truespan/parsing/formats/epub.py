@@ -79,7 +79,6 @@ class _Book:
         self.package = read_package(files)
         self.pictures = Pictures(images, files.archive, self.package.media_types)
         self.readable = 0
-        """Number of pages that could be read."""
         self._files = files
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.package.entries:
@@ -195,7 +194,6 @@ class Package(Struct, frozen=True):
     """The package and the contents of a book. In `spine`, None is a page that is not defined."""
 
     media_types: dict[str, str]
-    """The declared media types of members."""
     spine: tuple[Item | None, ...]
     entries: tuple[Entry, ...]
     navigation: str | None

@@ -20,7 +20,6 @@ from truespan.parsing.formats.delimited import decode_table
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 MAX_DEPTH = 100
-"""Maximum nesting depth of objects and lists."""
 LONG_VALUE = 300
 """Length above which a value is a paragraph."""
 _MAX_PATH_LENGTH = 200

@@ -193,7 +193,6 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
     rows: list[list[str]] = []
     quotes, marker, opened, markup = 0, "", "", ""
     anchors: set[str] = set()
-    """The addresses of the headings so far."""
     for token in tokens:
         match token.type:
             case "inline":

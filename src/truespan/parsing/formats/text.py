@@ -82,7 +82,6 @@ class Outline(Struct):
     chapter: str | None = None
     section: str | None = None
     is_contents: bool = False
-    """Whether the last paragraph belongs to a contents list."""
     _parts: dict[str, str] = field(default_factory=dict)
     _contents: ContentsFinder = field(default_factory=ContentsFinder)
     _numeral: int = 0

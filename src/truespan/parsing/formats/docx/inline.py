@@ -314,4 +314,3 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     f"{V}imagedata": Inline._add_vml_image,
     f"{V}textpath": lambda inline, e, line: inline._add(e.get("string", ""), line),
 }
-"""Handlers by element. The children of other elements are read."""

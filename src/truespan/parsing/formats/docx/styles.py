@@ -60,7 +60,6 @@ class Style(Struct, frozen=True):
     list_id: int | None = None
     list_level: int | None = None
     is_contents: bool = False
-    """Whether the style is one of contents lists."""
 
 
 class Styles:

@@ -63,9 +63,7 @@ class PageReader:
         self._targets = targets
         self._is_later = is_later
         self._ids: set[str] = set()
-        """Ids of the elements so far."""
         self.later_links = 0
-        """Number of open links to later text."""
         self._linked: list[str] = []
         self._ends: list[End | None] = []
         self.head = Head()
@@ -77,7 +75,6 @@ class PageReader:
         self.quotes = self.notes = self.captions = 0
         self.code = self.links = self.drawings = 0
         self.superscripts = self.superscript_total = 0
-        """Number of open superscripts, and the total so far."""
         self.lists: list[PageList] = []
         self.marker: str | None = None
         self.tables: list[Table] = []

@@ -54,7 +54,6 @@ _EDGES = re.compile(f"\\A[ \n{MARK_SIGN}]+|[ \n{MARK_SIGN}]+\\Z")
 _INVISIBLE = f" \t\r\n\f{_BREAK}{MARK_SIGN}"
 _MAX_PARTS = 16
 _MAX_BREAKS = 2
-"""Maximum number of consecutive line breaks; two are a blank line."""
 
 
 class Inline:
@@ -68,7 +67,6 @@ class Inline:
         self._marks: dict[int, Mark] = {}
         self._taken = 0
         self.add = self.parts.append
-        """Add text from the source unchanged."""
 
     def break_line(self) -> None:
         self.add(_BREAK)

@@ -18,7 +18,6 @@ from truespan.text.headings import format_number
 from truespan.types.text import BlockKind, Properties
 
 _MAX_INDENT = 20
-"""Maximum number of indented list levels."""
 _MAX_NUMBER = 10**9
 
 
@@ -88,7 +87,6 @@ class Region(Struct, frozen=True, eq=False):
     navigation: bool = False
     fallback: bool = False
     contents: bool = False
-    """Whether the region is within a contents list."""
     divided: bool = False
     """Whether the region is within a section, whose header and footer are part of its text."""
     landmark: Landmark | None = None
@@ -172,7 +170,6 @@ class Table(Struct, eq=False):
     outside: list[Piece] = field(default_factory=list)
     """Pieces outside of cells; a new list after each cell."""
     in_head: bool = False
-    """Whether the current rows are in `thead`."""
     _rows: list[list[list[Piece]]] = field(default_factory=list)
     _head_rows: int = 0
     """Number of rows up to the last row in `thead`."""

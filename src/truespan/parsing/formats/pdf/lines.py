@@ -30,7 +30,6 @@ _HYPHEN_AT_END = "\x02\ufffe"
 _SOFT_HYPHEN = "\xad"
 _WORD = re.compile(rf"[^\s{_HYPHEN_AT_END}]+[{_HYPHEN_AT_END}]?|[{_HYPHEN_AT_END}]|[\r\n]+")
 _WIDE_GAP = 1.5
-"""Minimum gap between columns, in line heights."""
 _Box = tuple[float, float, float, float]
 _SAMPLES = 40
 _EDGE = 2.0
