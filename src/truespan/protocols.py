@@ -232,11 +232,7 @@ class ChatServers(Protocol):
         ...
 
     def test(self, connection: ChatConnection) -> ChatTest:
-        """Ask the model for a short reply and return it.
-
-        Raises:
-            ServiceError: As `ChatModel.stream`.
-        """
+        """Ask the model for a short reply and return it."""
         ...
 
     def connect(self, connection: ChatConnection) -> ChatTest:
@@ -458,14 +454,13 @@ class FolderWatcher(Protocol):
 
 
 class SourceParser(Protocol):
-    """Parser of sources and splitter of their text, in a restricted process."""
+    """Parser of sources and splitter of their text, in a restricted process.
+
+    `SourceRefused` is raised for a source that cannot be read or exceeds the limits.
+    """
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-        """Return the content of a source; see `parsing.load`.
-
-        Raises:
-            SourceRefused: The source cannot become a document, or exceeds the limits.
-        """
+        """Return the content of a source; see `parsing.load`."""
         ...
 
     def members(
@@ -473,26 +468,15 @@ class SourceParser(Protocol):
     ) -> Members:
         """Return the members of a file: a list of all, or the bytes of some from `first` on; see
         `parsing.members`.
-
-        Raises:
-            SourceRefused: The file cannot be opened, or exceeds the limits.
         """
         ...
 
     def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
-        """Return a page of a source as it looks; see `parsing.draw`.
-
-        Raises:
-            SourceRefused: The source cannot be drawn, or exceeds the limits.
-        """
+        """Return a page of a source as it looks; see `parsing.draw`."""
         ...
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sequence[Sentence]:
-        """Return the sentences of a source's text; see `parsing.sentences`.
-
-        Raises:
-            SourceRefused: The text exceeds the limits.
-        """
+        """Return the sentences of a source's text; see `parsing.sentences`."""
         ...
 
     def close(self) -> None: ...
@@ -594,11 +578,7 @@ class JobQueue(Protocol):
         ...
 
     def require_room(self) -> None:
-        """Refuse another job while too many are waiting; called before a job is recorded.
-
-        Raises:
-            Overloaded: The queue is full.
-        """
+        """Refuse another job while too many are waiting; called before a job is recorded."""
         ...
 
     def submit(self, order: JobOrder) -> None:
@@ -606,11 +586,7 @@ class JobQueue(Protocol):
         ...
 
     def status(self) -> QueueStatus | None:
-        """Return the state of the queue and its workers; None if tasks end with their process.
-
-        Raises:
-            StoreBusy: The queue cannot be reached.
-        """
+        """Return the state of the queue and its workers; None if tasks end with their process."""
         ...
 
     def serve(
@@ -624,9 +600,6 @@ class JobQueue(Protocol):
         """Run tasks in this process until `stopping` returns True; return the number of runs.
 
         With `once`, return when no task can be started. `on_tick` is called every few minutes.
-
-        Raises:
-            InvalidConfiguration: Only the process that submits jobs can run them.
         """
         ...
 

@@ -29,10 +29,7 @@ DISK_RESERVE = 256 << 20
 
 
 def require_space(path: Path, reserve: int) -> None:
-    """Raise StorageFull unless `reserve` bytes are free on the disk of `path`.
-
-    The path need not exist yet.
-    """
+    """Raise StorageFull unless `reserve` bytes are free on the disk of a path, even a new one."""
     existing = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
     free = shutil.disk_usage(existing).free
     if free < reserve:
@@ -81,10 +78,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def create_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Create a file, for its owner alone unless a mode is given; it is on the disk afterwards.
-
-    The file is removed if its content cannot be completed.
-    """
+    """Create a file, for its owner alone unless a mode is given, completely or not at all."""
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         try:
             yield file
@@ -119,10 +113,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
-    """Copy a file unless the target has the same content; return whether it was copied.
-
-    The copy is read back before it is renamed.
-    """
+    """Copy a file unless the target has the same content, and check the copy; True if copied."""
     if not source.is_file() or source.is_symlink():
         return False
     if target.exists():

@@ -135,9 +135,6 @@ class SourceRefused(CallerError):
 
 
 def source_refusal(code: str, name: str, advice: str | None = None) -> SourceRefused:
-    """Return a refusal by its code, which an untrusted process may have sent.
-
-    An unknown code becomes `loader_crashed`.
-    """
+    """Return a refusal by a code from an untrusted process; unknown ones are `loader_crashed`."""
     known = code == SourceRefused.code or code in SourceRefused.codes
     return SourceRefused(code if known else "loader_crashed", name, advice=advice)

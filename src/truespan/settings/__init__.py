@@ -68,10 +68,7 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
 def explain_settings(
     folder: Path, variables: Mapping[str, str] = os.environ
 ) -> tuple[Settings, list[SettingValue]]:
-    """Return the settings of a library, and each setting with the source of its value.
-
-    Passwords in URLs are masked in the list.
-    """
+    """Return the settings of a library, and each with the source of its value, masked in URLs."""
     settings, given = _read(folder, variables)
     defaults, explained = Settings(), list[SettingValue]()
     for name in all_types():

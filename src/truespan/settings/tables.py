@@ -62,10 +62,7 @@ _MEMBER = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
 
 
 def find_lines(text: str) -> dict[str, int]:
-    """Return the line of each member and table of a file, by path, such as `rerank.url`.
-
-    Inside a text of several lines this may be wrong.
-    """
+    """Return the line of each member and table of a file, by path, such as `rerank.url`."""
     lines: dict[str, int] = {}
     prefix = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -173,10 +170,7 @@ def embedding_fields(provider: str) -> dict[str, str]:
 
 
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:
-    """Return the keys of a settings file, and those in the usual variables of other providers.
-
-    No error message contains a key.
-    """
+    """Return the keys of a settings file, and those in the usual variables of other providers."""
     if not isinstance(tables, list):
         raise InvalidConfiguration("The setting keys must be tables: [[keys]].")
     named = [
@@ -303,10 +297,7 @@ def suggest_name(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
 
 
 def _is_plain_url(text: str, query_allowed: bool) -> bool:
-    """Return whether a text is a URL with scheme and host, and without a part for a password.
-
-    The client of the service checks the rest.
-    """
+    """Return whether a text is a URL with scheme and host, and without a part for a password."""
     try:
         url = urlsplit(text)
         extra = (url.query and not query_allowed) or url.fragment or "@" in url.netloc

@@ -60,10 +60,7 @@ def classify(blocks: Sequence[Block]) -> Likeness:
 
 
 def _first_chapters(blocks: Iterable[Block]) -> list[list[str]]:
-    """Return the paragraphs of the chapters before the third.
-
-    Returns nothing unless chapters are numbered consecutively, in each part or through all parts.
-    """
+    """Return the paragraphs before the third chapter; none unless chapters count consecutively."""
     chapters: list[list[str]] = []
     last, restarts = 0, False
     for block in blocks:

@@ -436,17 +436,11 @@ class Usage(Struct, frozen=True):
     decision_explain: dict[str, Any]
 
 
-class UsageRecord(Struct, frozen=True):
-    """An answered request in the usage log: the fields of `Usage` with an id and a time."""
+class UsageRecord(Usage, frozen=True, kw_only=True):
+    """An answered request in the usage log."""
 
     id: str
     created_at: float
-    mode: AnswerMode
-    milliseconds: int
-    primary_model: str | None
-    fallback_model: str | None
-    evidence: dict[str, Any]
-    decision_explain: dict[str, Any]
 
 
 class ChatServer(Struct, frozen=True, kw_only=True):

@@ -121,10 +121,7 @@ class DocumentCatalog:
 
     @cached_property
     def metadata(self) -> MetadataIndex:
-        """Metadata of the documents, read on first use.
-
-        A request during which the world changed is repeated with another catalog.
-        """
+        """Metadata of the documents, read on first use."""
         return self._read_metadata()
 
     def select(

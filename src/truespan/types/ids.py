@@ -43,10 +43,7 @@ FIRST_UNCOUNTED = 1_000_000_000
 
 
 def uncounted_number(world: WorldId, doc_id: str, attempt: int) -> int:
-    """Return a number for a document that depends on its world and id; each attempt gives another.
-
-    It is at most the greatest number of 32 bits.
-    """
+    """Return a number of 32 bits from world and document id; each attempt gives another."""
     digest = sha256(f"{world}:{attempt}:{doc_id}".encode()).digest()
     return FIRST_UNCOUNTED + int.from_bytes(digest[:8], "big") % FIRST_UNCOUNTED
 

@@ -64,10 +64,7 @@ class Value(Struct, frozen=True):
 
 
 def check_metadata(value: Any) -> str:
-    """Return metadata as JSON with sorted keys, so that equal metadata are equal texts.
-
-    Dates of Python and TOML become text in ISO 8601.
-    """
+    """Return metadata as JSON with sorted keys; dates of Python and TOML become ISO 8601."""
     if not isinstance(value, Mapping):
         raise FieldError("must be an object")
     members: dict[str, Any] = {}
@@ -206,10 +203,7 @@ class Condition(Struct, frozen=True, dict=True):
 
     @classmethod
     def from_json(cls, key: Any, wanted: Any) -> Condition:
-        """Return a condition from JSON: a value, or an object of operators.
-
-        The operators are `any_of`, `gt`, `gte`, `lt`, `lte` and `exists`.
-        """
+        """Return a condition from JSON: a value, or an object of operators."""
         name = check_key(key)
         place = f"under {_quote(name)}"
         members = wanted if isinstance(wanted, Mapping) else {"any_of": [wanted]}

@@ -196,10 +196,7 @@ def check_parts(parts: object) -> frozenset[RankPart]:
 
 
 def check_mode(mode: object, rerank: object = None, query: str | None = "") -> Mode | None:
-    """Return a mode by its name, None for the world's default; raises InvalidArgument.
-
-    `rerank` must be true, false or None, and true only with a query.
-    """
+    """Return a mode by its name, None for the world's default; check `rerank` with it."""
     if rerank is not None and not isinstance(rerank, bool):
         raise InvalidArgument("rerank must be true or false.")
     if rerank and query is None:
@@ -415,10 +412,7 @@ def unknown_argument(name: str) -> TypeError:
 def check_arguments(
     arguments: QueryArguments | ReaderArguments, *, filters: bool = True, **options: Any
 ) -> dict[str, Any]:
-    """Return the fields of a request that keyword arguments set; without `filters`, it has none.
-
-    `options` are further members of `PassageOptions`.
-    """
+    """Return the fields of a request that arguments and options of passages set."""
     rest: dict[str, Any] = {**arguments}
     fields = {name: rest.pop(name) for name in RankArguments.__annotations__ if name in rest}
     names = [name for name in PassageArguments.__annotations__ if name in rest]

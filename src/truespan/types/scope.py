@@ -264,10 +264,7 @@ class Scope(Struct, frozen=True, dict=True):
         chapter: str | None = None,
         section: str | None = None,
     ) -> Scope:
-        """Return this scope, limited to some documents, a chapter and a section.
-
-        Chapter and section are compared after `fold_name`.
-        """
+        """Return this scope, limited to documents, and to a chapter and section by `fold_name`."""
         return replace(
             self,
             documents=self.documents if documents is None else narrowed(self.documents, documents),

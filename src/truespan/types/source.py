@@ -240,18 +240,12 @@ class IngestOptions(Struct, frozen=True):
         return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty, folders)
 
 
-def _check_kind(value: Any) -> DocumentKind:
+def _check_member(kind: type[StrEnum], value: Any) -> StrEnum:
     try:
-        return DocumentKind(check_type(str, value))
+        return kind(check_type(str, value))
     except ValueError:
-        raise FieldError("must be 'document' or 'book'") from None
-
-
-def _check_copies(value: Any) -> Copies:
-    try:
-        return Copies(check_type(str, value))
-    except ValueError:
-        raise FieldError("must be 'keep', 'refuse' or 'link'") from None
+        *others, last = map(repr, map(str, kind))
+        raise FieldError(f"must be {', '.join(others)} or {last}") from None
 
 
 def _check_tags(value: Any) -> tuple[str, ...]:
@@ -342,7 +336,7 @@ def _check_choice(value: Any) -> bool:
 
 
 FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "kind": _check_kind,
+    "kind": partial(_check_member, DocumentKind),
     "title": partial(check_label, MAX_TITLE_LENGTH),
     "language": _check_language,
     "version": partial(check_label, MAX_LABEL_LENGTH),
@@ -355,7 +349,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "ocr": _check_choice,
     "hidden_sheets": _check_choice,
     "running_heads": _check_choice,
-    "copies": _check_copies,
+    "copies": partial(_check_member, Copies),
     "audience": _check_audience,
 }
 """Check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
@@ -548,10 +542,7 @@ def short_path(path: str, folders: int = 1) -> str:
 def make_paths_unique(
     sources: Sequence[Source], owners: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> tuple[Source, ...]:
-    """Return sources with unique shown paths: the later of two equal paths shows more folders.
-
-    `owners` returns the doc ids of existing documents by shown path.
-    """
+    """Return sources whose shown paths differ from each other and from those of other `owners`."""
     taken: dict[str, str] = {}
     settled: dict[str, Source] = {}
     pending = list(sources)

@@ -169,10 +169,7 @@ NO_PLACE = Place(None, None)
 # Shared by threads: an `lru_cache` of texts, and one of tuples of texts; both lock.
 @lru_cache(maxsize=8192)
 def fold_name(name: str) -> str:
-    """Return the name of a chapter or section in the form used for comparison.
-
-    The comparison ignores case and whether accents are composed.
-    """
+    """Return a name in the form used for comparison, without case and composed accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
@@ -274,10 +271,7 @@ def is_exact(location: str) -> bool:
 def name_best(
     chapter: str | None, section: str | None, location: str | None, best: SentencePlace | None
 ) -> str:
-    """Return a suffix for the place of a passage that locates its best sentence.
-
-    It is empty if the place of the sentence says no more than the place of the passage.
-    """
+    """Return a suffix that locates the best sentence of a passage; empty if it adds nothing."""
     if best is None:
         return ""
     pairs = (best.chapter, chapter), (best.section, section), (best.location, location)

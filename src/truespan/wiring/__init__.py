@@ -404,10 +404,7 @@ def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> Vect
 def _observers(
     settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
 ) -> tuple[Observer, Callable[[], bytes]]:
-    """Return all observers as one, and the function that returns the metrics.
-
-    Libraries are imported only if they are used: they take longer to import than a search.
-    """
+    """Return all observers as one, and the function that returns the metrics."""
     observers: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
     known = tables().observers if settings.tracing or metrics or settings.metrics else {}

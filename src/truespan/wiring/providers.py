@@ -208,10 +208,7 @@ def conversation_rules(settings: Settings) -> ConversationRules:
 
 
 def _calibrated(settings: Settings) -> bool | None:
-    """Return whether measured thresholds apply in every world; None if each world decides.
-
-    Thresholds in the settings apply in every world.
-    """
+    """Return whether measured thresholds apply in every world; None if each world decides."""
     if settings.answer.thresholds:
         return settings.answer.thresholds == "calibrated"
     names = {ANSWER_PREFIX + name for name in Calibration.__struct_fields__}

@@ -98,10 +98,7 @@ def backup_writer(
 
 
 def restore_library(path: Path, folder: Path) -> Manifest:
-    """Create a library from a backup, completely or not at all, without its index.
-
-    The folder must be new, unless its settings or the environment name a store on a server.
-    """
+    """Create a library from a backup, completely or not at all, without its index."""
     from truespan.files.backup import restore_to_folder, restore_to_server
 
     settings = read_settings(folder)

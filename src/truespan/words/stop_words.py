@@ -41,10 +41,7 @@ _MIN_FOUND = 5
 
 
 def guess_stemmer(words: AbstractSet[str]) -> str:
-    """Return the stemmer of the language whose stop words a text with these words has most.
-
-    In doubt it is English.
-    """
+    """Return the stemmer of the language with most stop words among the words; usually English."""
     listed = _stemmers_of()
     found = Counter(chain.from_iterable(map(listed.__getitem__, listed.keys() & words)))
     best = "english"

@@ -74,10 +74,7 @@ _ARABIC_CONJUNCTION = re.compile(
 
 
 def terms(text: str, language: str, *, whole: bool = False) -> list[str]:
-    """Return the terms of a text in order, stemmed if its language has a stemmer.
-
-    With `whole`, terms keep all letters of their stems.
-    """
+    """Return the terms of a text in order: stemmed words, as `whole` stems if requested."""
     name, folded = stemmer_of(language), fold_bytes(text.replace("ß", "ss"))
     if folded is None or (whole and name in _TERM_LETTERS):
         stem = stem_function(name, whole=whole)
@@ -107,10 +104,7 @@ class WordSpan(NamedTuple):
 
 
 def word_spans(text: str) -> list[WordSpan]:
-    """Return the words of a text with their places in it.
-
-    The words of characters that NFKC takes apart share one place.
-    """
+    """Return the words of a text with their places; words that NFKC takes apart share one."""
     folded = fold_bytes(text)
     if folded is not None:
         return [
@@ -212,10 +206,7 @@ def _byte_table() -> bytes:
 
 
 def stemmer_of(language: str) -> str:
-    """Return the name of the stemmer of a language.
-
-    A language without a stemmer has the name of its stop words, or a blank one without any.
-    """
+    """Return the name of the stemmer of a language, else of its stop words, else a blank one."""
     code = language.casefold().replace("_", "-").partition("-")[0]
     return _STEMMERS.get(code) or _UNSTEMMED.get(code, "")
 
