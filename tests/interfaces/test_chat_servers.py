@@ -20,7 +20,7 @@ from truespan.types.answer import ChatConnection
 from truespan.types.token import Secret
 
 MODEL = "tide-teller"
-OWN_LINES = "# My settings\n[rerank]\ncandidates = 7\n\n[chat]\ntemperature = 0.5\n"
+OWN_LINES = "# My settings\n[usage]\ndays = 7\n\n[chat]\nmax_tokens = 500\n"
 
 
 @pytest.fixture(autouse=True)
