@@ -125,7 +125,7 @@ def test_serve_reports_a_missing_library_in_one_line(
     empty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = refused(capsys, "--library", str(tmp_path / "absent"))
-    monkeypatch.setenv("TRUESPAN_HTTP_BODY_MAX_KIB", "few")
+    monkeypatch.setenv("TRUESPAN_HTTP_REQUESTS_PER_MINUTE", "few")
     wrong = refused(capsys, "--library", str(empty))
 
     assert absent[2] == "library_not_found"

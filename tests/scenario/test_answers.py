@@ -362,11 +362,11 @@ def test_the_log_is_pruned_by_number_and_by_age_as_it_is_written(tmp_path: Path)
 
 
 @proves("decision.explain-logged")
-def test_a_log_of_no_records_is_no_log(tmp_path: Path) -> None:
+def test_log_kept_for_no_days_is_no_log(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
 
-    assert room.with_rules(usage_records=0).answer(QUESTION).record is None
+    assert room.with_rules(usage_days=0).answer(QUESTION).record is None
     assert room.log == []
 
 
