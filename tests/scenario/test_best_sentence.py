@@ -326,6 +326,24 @@ def test_exact_location_names_one_page_or_row(location: str, exact: bool) -> Non
 
 
 @proves("result.best-sentence")
+def test_row_of_a_table_is_quoted_and_not_its_header(lib: LibraryFixture) -> None:
+    rows = [f"{name},harbour of {name},{place}" for place, name in enumerate(("Ada", "Bob", "Cyd"))]
+    text = "\n".join(["keeper name,harbour of the keeper,lamp number", *rows])
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("lamps.csv", text))
+
+    question = "What is the lamp number of the keeper Bob?"
+    passage = world.search(question, floor=0, highlight=True).passages[0]
+    quoted = world.search(question, floor=0, granularity="excerpt").passages[0]
+
+    assert passage.match and passage.match.start is not None
+    assert passage.text[passage.match.start :].startswith("Bob")
+    assert passage.best_sentence and passage.best_sentence.location == "line 3"
+    assert quoted.text.startswith("keeper name")
+    assert quoted.text.endswith("Bob | harbour of Bob | 1")
+
+
+@proves("result.best-sentence")
 def test_best_sentence_is_plain_data() -> None:
     place = SentencePlace(3, "Chapter", "Section", 2, "page 2")
 

@@ -1,5 +1,7 @@
 """The choice of excerpts: the best window, its neighbours, and what is left out."""
 
+from msgspec.structs import replace
+
 from tests.support.rows import each_row
 from truespan.retrieval.excerpts import (
     MAX_CHARACTERS,
@@ -52,6 +54,20 @@ def test_excerpt_grows_on_both_sides_as_far_as_it_fits() -> None:
     assert grow(run, 3, 3) == (2, 5)
     assert grow(run, 0, 0) == (0, 3)
     assert grow(run, 5, 5) == (2, 5)
+
+
+def test_excerpt_of_a_table_has_the_header_and_no_further_rows() -> None:
+    words = ("", "", "ada", "bob", "", "", "")
+    run = [
+        SentenceWords(place * 30, (place + 1) * 30, frozenset(named.split()), 1 <= place <= 4)
+        for place, named in enumerate(words)
+    ]
+    assert grow(run, 3, 3) == (0, 3)
+    assert grow(run, 4, 4) == (0, 6)
+    wide = [replace(row, start=row.start * 10, end=row.end * 10) for row in run]
+    assert grow(wide, 3, 3) == (3, 3)
+    [excerpt] = choose_excerpts([[run]], {"bob": 1.0, "ada": 1.0})
+    assert (excerpt.first, excerpt.last) == (0, 3)
 
 
 def test_excerpt_has_at_most_the_maximum_length() -> None:

@@ -28,6 +28,8 @@ class SentenceWords(Struct, frozen=True):
     start: int
     end: int
     words: frozenset[str]
+    is_row: bool = False
+    """Whether it is a row of a table."""
 
 
 _NO_SENTENCES: Mapping[int, tuple[int, int]] = MappingProxyType({})
@@ -93,15 +95,36 @@ def _contains(run: int, first: int, last: int, sentence: tuple[int, int] | None)
 
 
 def grow(run: Run, first: int, last: int) -> tuple[int, int]:
-    """Return the first and last sentence of an excerpt with the neighbours that fit."""
+    """Return the first and last sentence of an excerpt with the neighbours that fit.
+
+    A row of a table answers by itself, so that it gets only the rows up to the header, if they fit.
+    """
+    header = first
+    while _is_in_table(run, header - 1):
+        header -= 1
+    if run[last].end - run[header].start <= MAX_CHARACTERS:
+        first = header
     while True:
         before = first, last
-        if last + 1 < len(run) and run[last + 1].end - run[first].start <= MAX_CHARACTERS:
+        if (
+            last + 1 < len(run)
+            and not _is_in_table(run, last)
+            and run[last + 1].end - run[first].start <= MAX_CHARACTERS
+        ):
             last += 1
-        if first and run[last].end - run[first - 1].start <= MAX_CHARACTERS:
+        if (
+            first
+            and not _is_in_table(run, first - 1)
+            and run[last].end - run[first - 1].start <= MAX_CHARACTERS
+        ):
             first -= 1
         if (first, last) == before:
             return before
+
+
+def _is_in_table(run: Run, place: int) -> bool:
+    """Return whether a sentence and the next one are rows of a table."""
+    return place >= 0 and all(one.is_row for one in run[place : place + 2])
 
 
 def _windows(run: Run, rarity: Mapping[str, float]) -> Iterator[tuple[int, int, float, int]]:

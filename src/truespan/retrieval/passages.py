@@ -23,7 +23,7 @@ from truespan.retrieval.pipeline import Attempt, boilerplate_test
 from truespan.retrieval.query import SCORE_DECIMALS, embed_shown
 from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.stages import cut
-from truespan.text.tables import added_characters, added_tokens
+from truespan.text.tables import BAR, added_characters, added_tokens
 from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.document import RevisionRef
@@ -260,7 +260,13 @@ class PassageFitter(Struct, frozen=True):
             found = words.find([(one.text, spoken_in(one)) for one in every])
         rest = iter(found)
         passages = [
-            [[SentenceWords(one.start, one.end, next(rest)) for one in run] for run in part.runs]
+            [
+                [
+                    SentenceWords(one.start, one.end, next(rest), BAR.search(one.text) is not None)
+                    for one in run
+                ]
+                for run in part.runs
+            ]
             for part in divided
         ]
         best: dict[int, tuple[int, int]] = {}
