@@ -336,9 +336,11 @@ def test_row_of_a_table_is_quoted_and_not_its_header(lib: LibraryFixture) -> Non
     passage = world.search(question, floor=0, highlight=True).passages[0]
     quoted = world.search(question, floor=0, granularity="excerpt").passages[0]
 
-    assert passage.match and passage.match.start is not None
+    assert passage.match is not None
+    assert passage.match.start is not None
     assert passage.text[passage.match.start :].startswith("Bob")
-    assert passage.best_sentence and passage.best_sentence.location == "line 3"
+    assert passage.best_sentence is not None
+    assert passage.best_sentence.location == "line 3"
     assert quoted.text.startswith("keeper name")
     assert quoted.text.endswith("Bob | harbour of Bob | 1")
 
