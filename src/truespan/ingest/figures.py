@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from truespan.core.graphemes import shorten
+from truespan.core.records import copy_fields
 from truespan.ingest.chunking import MeasuredText
 from truespan.protocols import TokenCounter
 from truespan.text.clean import clean
@@ -122,13 +123,12 @@ def figure_chunks(
         offset = max(spot.offset - 1, 0) if spot.offset == spot.follows else spot.offset
         place, text = canonical.place_at(offset), record.description
         chunks.append(
-            NewChunk(
+            copy_fields(
+                NewChunk,
+                record,
                 index=index,
                 start=record.offset,
                 end=record.offset,
-                first_sid=record.first_sid,
-                last_sid=record.last_sid,
-                reach=record.reach,
                 text=text,
                 text_hash=hash_text(text),
                 overlap_text="",
@@ -139,13 +139,7 @@ def figure_chunks(
                 kind=ChunkKind.FIGURE,
                 page=canonical.page_at(offset),
                 location=canonical.location(offset, offset),
-                figure=FigureMark(
-                    record.figure_id,
-                    record.image_ref,
-                    record.parent,
-                    record.between,
-                    record.own_reach,
-                ),
+                figure=copy_fields(FigureMark, record, reach=record.own_reach),
             )
         )
     return tuple(chunks)

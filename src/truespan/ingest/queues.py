@@ -54,10 +54,7 @@ class _Waiting(Struct):
 
 
 class DraftQueue:
-    """Drafts that workers make, a limited number of bytes ahead of the caller.
-
-    The results and their order are the same as with `make_drafts`.
-    """
+    """Drafts that workers make a limited number of bytes ahead, in the order of `make_drafts`."""
 
     def __init__(self, maker: DraftMaker, workers: DraftWorkers) -> None:
         self._maker = maker

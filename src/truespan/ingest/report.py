@@ -247,10 +247,7 @@ class RunLog:
 
 @dataclass
 class JobLog(RunLog):
-    """Writes a job's record at most once a second, and raises when the job has to stop.
-
-    The threads of a run share it.
-    """
+    """Writes a job's record at most once a second, and raises when the job has to stop."""
 
     store: Store
     scope: Scope

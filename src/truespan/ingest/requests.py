@@ -68,10 +68,7 @@ class IngestRequest(Struct, frozen=True):
 
 
 class Choice(Struct):
-    """Files of a request to ingest, and the ids of missing documents to remove.
-
-    Documents that are no longer in one of the files are removed as well.
-    """
+    """Files to ingest, whose missing members are removed, and ids of documents to remove."""
 
     files: frozenset[str]
     missing: frozenset[str]

@@ -40,10 +40,7 @@ OnContent: TypeAlias = Callable[[str], None]
 
 
 class SourceDraft(NamedTuple):
-    """A source with all its declared labels, and its draft unless the text is unchanged.
-
-    `source` is None if the labels are unchanged too.
-    """
+    """A source, None if its labels are unchanged, and its draft unless the text is unchanged."""
 
     source: Source | None = None
     draft: Draft | None = None

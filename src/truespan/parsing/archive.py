@@ -37,16 +37,10 @@ _ZIP_FAULTS = (
 
 
 class Archive:
-    """The members of an archive by their stored names.
+    """The members of an archive by their stored names; raises SourceRefused if they are unsafe.
 
     With `lenient`, an unusable member does not refuse the whole archive, names are not checked, and
     the last of several members with one name is used.
-
-    Raises:
-        SourceRefused: the data are not an archive, or its parts contradict each other.
-        SourceRefused: a member needs a password.
-        SourceRefused: the number of members or the declared size exceeds the limits.
-        SourceRefused: names repeat or point outside, or members share bytes.
     """
 
     def __init__(self, name: str, data: bytes, *, lenient: bool = False) -> None:

@@ -89,17 +89,8 @@ class HttpChat(ABC):
         self._clock = clock
 
     def stream(self, messages: Sequence[Message]) -> Generator[str]:
-        """Yield the reply piece by piece as it arrives; closing the generator ends the request.
-
-        The request is repeated only until the first piece has arrived.
-
-        Raises:
-            ProviderUnavailable: the provider did not answer; trying again may help.
-            ProviderRefused: it refused; `TextTooLong` if the messages are too long for the model.
-            ProviderBadReply: the reply is incomplete, truncated or invalid.
-            ModelUnavailable: the provider has no such model, or the model cannot chat.
-            InvalidConfiguration: no key may be used for the model.
-        """
+        """Yield the reply piece by piece as it arrives; closing the generator ends the request."""
+        # The request is repeated only until the first piece has arrived.
         sent = [
             {"role": message.role.value, "content": sendable(message.text)} for message in messages
         ]

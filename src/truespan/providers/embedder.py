@@ -27,10 +27,7 @@ PROBE = "A short text from which the number of dimensions is learnt."
 
 
 class LearntModel(Struct, frozen=True):
-    """Properties of a model. `limit` is its maximum number of tokens, prefix included.
-
-    `counted` says whether the local counter counts as the model does.
-    """
+    """A model: its maximum tokens, prefix included, and whether the local counter counts alike."""
 
     profile: EmbeddingProfile
     prefixes: ModelPrefixes

@@ -68,10 +68,7 @@ def _free_memory() -> int:
 # Shared by threads: a worker is taken from the list under a lock and serves one thread until it is
 # returned.
 class DraftWorkers:
-    """At most `jobs` worker processes, started when needed. Threads may share one.
-
-    A worker exits after a while without a task.
-    """
+    """At most `jobs` worker processes, started when needed; an idle one exits after a while."""
 
     def __init__(
         self, jobs: int, parser: SourceParser, counter: TokenCounter, count_words: CountWords | None

@@ -63,10 +63,7 @@ class Dialect(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The rows of a file: text above the table, the header if there is one, and the data rows.
-
-    `earlier` are rows with another delimiter, such as a title with a comma.
-    """
+    """The rows of a file; `earlier` are rows with another delimiter, such as a title."""
 
     above: list[Row]
     earlier: list[list[Row]]

@@ -40,11 +40,7 @@ _TITLE = re.compile(r"^title[^\S\n]*:[^\S\n]+(?P<value>\S.*)$", re.MULTILINE | r
 
 
 class _Piece(NamedTuple):
-    """A block without a place; `level` is the level of a heading, else 0.
-
-    An `underlined` heading is recognised by the line after it, so its label applies after that
-    line.
-    """
+    """A block without a place; the label of an `underlined` heading applies after the next line."""
 
     kind: BlockKind
     text: str

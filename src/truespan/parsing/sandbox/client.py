@@ -68,10 +68,7 @@ _WALL_PER_CPU = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of a child: the result if `complete`, else the refusal.
-
-    The child ends after the `last` answer.
-    """
+    """An answer of a child, which ends after the `last`: a result if `complete`, else a refusal."""
 
     complete: bool
     last: bool

@@ -89,10 +89,7 @@ class MembersRequest(msgspec.Struct, array_like=True):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """A refusal: the code of an error, advice if not the default, and the place of a bug.
-
-    The place is a line of our code and contains nothing of the document.
-    """
+    """A refusal: the code of an error, advice if not the default, and the line of a bug of ours."""
 
     code: str
     advice: str | None = None

@@ -94,10 +94,7 @@ _DATA = re.compile(
 
 
 class Pictures(Struct):
-    """Collected pictures. Bytes are read only if `wanted`, and once for each picture.
-
-    In a book, `find` resolves an address to a member of the archive.
-    """
+    """Collected pictures, read once if `wanted`; in a book, `find` resolves their addresses."""
 
     wanted: bool
     archive: Archive | None = None

@@ -39,10 +39,7 @@ _SEPARATOR = re.compile(" [|·•–—] ")
 
 
 class _Key(NamedTuple):
-    """The repeating part of a line: its words without the page number.
-
-    `offset` is the difference between the number and the page index, constant for page numbers.
-    """
+    """The repeating part of a line; a page number is `offset` more than the index of its page."""
 
     is_top: bool
     kind: Literal["same", "lone", "beside", "label"]
