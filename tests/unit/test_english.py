@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from truespan.words.english import _NOUNS, _VERBS, related_terms
+from truespan.words.english import _irregular_words, related_terms
 from truespan.words.query import parse_query
 from truespan.words.scoring import WordMatches, merge_matches
 from truespan.words.stop_words import STOP_WORDS
@@ -29,7 +29,7 @@ def test_related_terms_are_other_forms_of_the_same_word(word: str, expected: set
 def test_irregular_table_has_each_form_once_and_no_stop_word() -> None:
     stem, seen = stem_function(ENGLISH), list[str]()
     stops = {stem(word) for word in STOP_WORDS[ENGLISH]} | STOP_WORDS[ENGLISH]
-    for base, *irregular in map(str.split, f"{_VERBS},{_NOUNS}".split(",")):
+    for base, *irregular in _irregular_words():
         assert irregular
         assert stem(base) not in map(stem, irregular)
         assert stops.isdisjoint([base, *irregular, *map(stem, irregular)])

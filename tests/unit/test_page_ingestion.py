@@ -14,9 +14,9 @@ from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.engine.world_ingestion import ingest_pages
 from truespan.errors import InvalidArgument
 from truespan.extensions.crawl.web import WebPages
+from truespan.extensions.server.sources import ingest_pages
 from truespan.types.job import JobState
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from truespan.engine.world_ingestion import SAMPLE_NAME, sample_book
+from truespan.extensions.server.sources import SAMPLE_NAME, sample_book
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / SAMPLE_NAME
 

@@ -146,7 +146,10 @@ class Responder(Struct, frozen=True):
                 mode=decision.mode,
                 citations=citations,
                 quotes=quotes,
-                retrieved_chunks_metadata=_notes(decision, chunks),
+                retrieved_chunks_metadata=tuple(
+                    _note(chunks[item.candidate.chunk_id], item.verdict)
+                    for item in decision.retrieved
+                ),
                 used_chunks=decision.used_chunks,
                 sources_used=decision.sources_used,
                 decision_explain=decision.to_json(),
@@ -325,11 +328,6 @@ def _ask(
     texts = (question.asked, question.standalone, *(part.text for part in sources))
     quotable = any(map(mentions_marker, texts))
     return Reply(model.stream(messages), quotable=quotable)
-
-
-def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[RetrievedNote, ...]:
-    pairs = ((chunks[item.candidate.chunk_id], item.verdict) for item in decision.retrieved)
-    return tuple(_note(chunk, verdict) for chunk, verdict in pairs)
 
 
 def _note(chunk: Visible, verdict: WhyNot) -> RetrievedNote:

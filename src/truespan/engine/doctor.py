@@ -142,6 +142,7 @@ class Doctor(Struct, frozen=True):
         except KeyboardInterrupt:
             raise errors.Interrupted from None
         result.left = self.examine(None if everything else list(plan))
+        self.components.remover().finish_erasures()
         return result
 
     def _find_worlds(self, names: Sequence[str] | None) -> dict[str, World]:

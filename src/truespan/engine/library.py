@@ -406,7 +406,6 @@ class Library(Extended):
         )
         if apply:
             doctor.apply(plan)
-            self.maintenance.erase()
         return plan
 
     def close(self) -> None:

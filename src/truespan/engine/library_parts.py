@@ -71,6 +71,4 @@ class LibraryMaintenance(LibraryPart, frozen=True):
         """
         from truespan.engine.doctor import Doctor
 
-        result = Doctor(self._components, self._authority, on_progress).apply(plan)
-        self.erase()
-        return result
+        return Doctor(self._components, self._authority, on_progress).apply(plan)

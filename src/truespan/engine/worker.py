@@ -247,7 +247,6 @@ def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     left, lines = plan, [*plan_lines(plan, will_apply=request.apply)]
     if request.apply:
         result = doctor.apply(plan)
-        access.components.remover().finish_erasures()
         left = result.left
         lines += result_lines(result)
     # All lines at the end, so that a job that is started again writes none twice.

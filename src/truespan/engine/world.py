@@ -313,7 +313,6 @@ class World(WorldQueries, WorldIngestion, Extended):
         plan = doctor.examine([self.id], embed_sample=embed_sample, self_test=self_test)
         if apply:
             doctor.apply(plan)
-            self._components.remover().finish_erasures()
         return plan
 
     @property

@@ -19,14 +19,12 @@ from truespan.types.job import Job
 from truespan.types.request import require_domain_key
 from truespan.types.scope import Scope
 from truespan.types.source import (
-    DocumentArguments,
     DocumentOptions,
     IngestArguments,
     IngestOptions,
     TextArguments,
     Upload,
     check_uploads,
-    is_page,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
 TEXT_ENDING = ".txt"
 _TEXT_ENDINGS = (TEXT_ENDING, ".md")
-SAMPLE_NAME = "the-glass-ferry.md"
 
 
 class WorldIngestion:
@@ -371,31 +368,6 @@ def _split_uploads(sources: Sources) -> tuple[list[Upload], Paths]:
     if uploads and paths:
         raise InvalidArgument("Uploads cannot be combined with paths.")
     return uploads, paths
-
-
-def ingest_pages(
-    world: WorldIngestion,
-    urls: Sequence[str] = (),
-    *,
-    sitemap: str | None = None,
-    prune: bool = False,
-    **options: Unpack[DocumentArguments],
-) -> Job:
-    """Queue web pages, or the pages of a sitemap. Unlike `World.ingest`, never reads a file.
-
-    Raises:
-        InvalidArgument: An address is no URL, or its host is not allowed.
-    """
-    if not all(isinstance(url, str) and is_page(url) for url in urls):
-        raise InvalidArgument("The address of a page must begin with http:// or https://.")
-    return world.ingest(urls, sitemap=sitemap, prune=prune, background=True, **options)
-
-
-def sample_book() -> Upload:
-    """Return the sample book of the package as an upload."""
-    from importlib.resources import files
-
-    return Upload(SAMPLE_NAME, files("truespan.ingest").joinpath(SAMPLE_NAME).read_bytes())
 
 
 def _find_complete(records: Sequence[GenerationRecord], domain: str | None) -> int | None:

@@ -10,13 +10,12 @@ from msgspec.structs import asdict
 import truespan
 from truespan import __version__, errors
 from truespan.engine.world import World
-from truespan.engine.world_ingestion import ingest_pages as queue_pages
-from truespan.engine.world_ingestion import sample_book
 from truespan.extensions.proof.types import PublicKeys
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.bodies import Form
 from truespan.extensions.server.http.operation import CallContext, Reply, Routes
 from truespan.extensions.server.http.routes.jobs import JOB_LINKS, accept_job
+from truespan.extensions.server.sources import ingest_pages, sample_book
 from truespan.types.document import Facets
 from truespan.types.picture import PagePicture
 from truespan.types.reading import SentencePage
@@ -237,7 +236,7 @@ def ingest_sources(
         return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
     if any(texts.values()):
         return accept_job(world, world.add_texts(**texts, **labels, background=True))
-    return accept_job(world, queue_pages(world, **pages, **labels))
+    return accept_job(world, ingest_pages(world, **pages, **labels))
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
