@@ -58,8 +58,7 @@ class EmbedderContract:
         long = f"{SECRET} " * 40_000
 
         for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
-            error = failure_of(call, TextTooLong)
-            assert "too long for the model" in error.message
+            assert "too long for the model" in failure_of(call, TextTooLong).message
         assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
         assert embedder.embed_query("\udfff half a pair")
 

@@ -429,8 +429,7 @@ class StoreContract:
 
         assert lib.store.documents.canonical_text(scope, 1) == "The first text."
         assert lib.store.documents.activate(scope, [second]) == []
-        again = shown(lib, scope, "The second text.")
-        assert again.revision == 3
+        assert shown(lib, scope, "The second text.").revision == 3
         assert lib.store.documents.canonical_text(scope, 1) == "The second text."
         assert lib.store.documents.retired(scope) == [first, second]
         for ref in (first, second):

@@ -170,9 +170,8 @@ def test_ingestion_never_runs_the_segmenter_in_its_own_process(
         raise AssertionError("The segmenter ran in the process that serves requests.")
 
     monkeypatch.setattr("sentencex.segment", refuse)
-    library = make_library(tmp_path, parser=parser)
 
-    world = library.world(a__txt="“He said. " * 1000)
+    world = make_library(tmp_path, parser=parser).world(a__txt="“He said. " * 1000)
 
     assert [document.name for document in world.documents.list()] == ["a.txt"]
 
@@ -427,8 +426,7 @@ def test_a_child_that_is_killed_at_work_fails_that_document_only():
     parser = ChildParser()
     parser.parse("a.txt", TEXT)
     (pid,) = parser.idle_pids
-    begun = ticks(pid)
-    killer = threading.Thread(target=kill_at_work, args=[pid, begun + 20])
+    killer = threading.Thread(target=kill_at_work, args=[pid, ticks(pid) + 20])
     killer.start()
 
     with raises_code("loader_crashed"):

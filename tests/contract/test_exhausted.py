@@ -94,8 +94,7 @@ def test_a_database_that_reached_its_number_of_pages_is_full(lib: LibraryFixture
     database = lib.store._db
     assert isinstance(database, SqliteDatabase)
     connection = database.connection
-    pages = connection.pragma("page_count")
-    connection.pragma("max_page_count", pages)
+    connection.pragma("max_page_count", connection.pragma("page_count"))
 
     failure = raised(lambda: world.ingest([path]))
 

@@ -258,9 +258,7 @@ def network_that_gives_back_its_input() -> bytes:
     def message(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content
 
-    integers = b"\x08\x07"
-    shape = message(2, message(1, b"\x08\x01"))
-    kind = message(2, message(1, integers + shape))
+    kind = message(2, message(1, b"\x08\x07" + message(2, message(1, b"\x08\x01"))))
     node = message(1, b"input_ids") + message(2, b"copy") + message(4, b"Identity")
     ends = message(11, message(1, b"input_ids") + kind) + message(12, message(1, b"copy") + kind)
     opset = message(8, b"\x10\x0d")

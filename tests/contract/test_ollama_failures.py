@@ -391,8 +391,7 @@ def test_world_refuses_search_and_ingest_with_another_model(
     tmp_path: Path, server: Ollama, change: str
 ) -> None:
     told(opened(tmp_path, server))
-    before = server.models[0]
-    name, server.models[0], changes = CHANGES[change](before)
+    name, server.models[0], changes = CHANGES[change](server.models[0])
     lib = opened(tmp_path, server, name, **changes)
     world = lib.library.world("world")
     asked = len(server.embeds)

@@ -245,8 +245,7 @@ def test_text_one_token_too_long_is_refused(folder: Path) -> None:
 
 @proves("embedding.own-model")
 def test_revision_changes_with_everything_that_affects_vectors(make: Callable[..., Path]) -> None:
-    weights = table()
-    external = attention_network(weights, file="model.onnx_data")
+    external = attention_network(table(), file="model.onnx_data")
 
     def beside(seed: int) -> Path:
         made = make(external)

@@ -106,9 +106,7 @@ def test_texts_are_one_list_and_the_key_is_in_one_header(server: OpenAi) -> None
 
 
 def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
-    embedder = embedder_of(server, keys=keyless_ring(PassingClock()))
-
-    embedder.embed_query("q")
+    embedder_of(server, keys=keyless_ring(PassingClock())).embed_query("q")
 
     assert all("authorization" not in asked.headers for asked in server.asked)
 

@@ -282,8 +282,7 @@ def test_invalid_point_is_read_without_the_invalid_parts(index, server, vector_s
 
 def test_key_is_sent_with_each_request_and_never_shown(server):
     [index] = opened_once(server, key=Secret(KEY))
-    scope = prepared(index)
-    index.search(scope, vector(*EAST), limit=1, floor=None)
+    index.search(prepared(index), vector(*EAST), limit=1, floor=None)
     index.close()
 
     assert {one.headers.get("api-key") for one in server.asked} == {KEY}

@@ -55,8 +55,7 @@ def reranker_of(server: RerankServer, **changes: Any) -> HttpReranker:
     clock = changes.pop("clock", None) or PassingClock()
     given: dict[str, Any] = {"keys": keyless_ring(clock), "clock": clock, "seconds": SECONDS}
     model = "" if server.shape in ("tei", "llama.cpp") else MODEL
-    found = find_server(server.endpoint, model)
-    return HttpReranker(found, **given | changes)
+    return HttpReranker(find_server(server.endpoint, model), **given | changes)
 
 
 # Servers

@@ -53,8 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, data in BOOKS.items():
         (made / name).write_bytes(data)
     with truespan.open(made / "library", create=True) as library:
-        world = library.create_world("w")
-        world.ingest([made / name for name in BOOKS], kind="book")
+        library.create_world("w").ingest([made / name for name in BOOKS], kind="book")
     return made / "library"
 
 

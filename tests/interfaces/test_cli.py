@@ -27,7 +27,7 @@ class Terminal:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self.files = folder / "files"
-        self.files.mkdir()
+        self.files.mkdir(exist_ok=True)
         self._capsys = capsys
 
     def write(self, name: str, text: str) -> str:
@@ -50,7 +50,6 @@ class Terminal:
 def terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Terminal]:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     yield Terminal(tmp_path, capsys)
     monkeypatch.undo()
     if (tmp_path / "library" / "store.db").exists():
@@ -322,8 +321,7 @@ def test_terminal_marks_the_words_that_were_searched_for(
         "Die Haustür ist zu. Der Regen fällt. Ein Haustürschlüssel hängt bei der Lampe. "
         "Niemand ist da. Es ist Nacht."
     )
-    path = terminal.write("keys.txt", text)
-    terminal("ingest", path, "-w", "w", "--language", "de")
+    terminal("ingest", terminal.write("keys.txt", text), "-w", "w", "--language", "de")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     for query, word in (("Lampe", "Lampe"), ("Lamqe", "Lampe"), ("Schlüssel", "Haustürschlüssel")):

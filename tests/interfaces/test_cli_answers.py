@@ -8,9 +8,9 @@ from typing import Any
 import apsw
 import pytest
 
+from tests.interfaces import test_cli as cli
 from tests.interfaces.mcp_clients import UNREAD, prepare
 from tests.support.providers.chat import ChatServer, OllamaChatServer, OpenAiChatServer
-from truespan.cli import run
 from truespan.wiring import open_library
 
 pytestmark = pytest.mark.contract
@@ -18,23 +18,13 @@ QUESTION = "What did the key to the tower hang from?"
 SAID = ["It hung from “a red cord” [1], ", "and “a blue one” [9]."]
 
 
-class Terminal:
-    """Runs commands on one library and returns what they print."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder = folder
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        self._capsys.readouterr()
-        code = run([*arguments, "--library", str(self.folder)])
-        out, err = self._capsys.readouterr()
-        return code, out, err
+class Terminal(cli.Terminal):
+    """Runs commands on the library of a folder, which all succeed where they print JSON."""
 
     def json(self, *arguments: str) -> Any:
-        code, out, _ = self(*arguments, "--json")
+        code, found = super().json(*arguments)
         assert code == 0
-        return json.loads(out)
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +36,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def terminal(
-    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Terminal:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
-    return Terminal(library, capsys)
+def terminal(library: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(library.parent, capsys)
 
 
 @pytest.fixture(params=["openai", "ollama"])
@@ -168,7 +155,7 @@ def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> No
 @pytest.mark.parametrize("spelled", ["{", "[]", "{}", "\x00"])
 def test_a_damaged_record_is_told_and_hides_no_other(terminal: Terminal, column: str, spelled: str):
     whole, broken = (terminal.json("ask", QUESTION, "-w", "w")["record"] for _ in range(2))
-    store = apsw.Connection(str(terminal.folder / "store.db"))
+    store = apsw.Connection(str(terminal.folder / "library" / "store.db"))
     store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
 
     code, out, err = terminal("status", "--usage", "-w", "w")

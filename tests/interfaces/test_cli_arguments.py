@@ -118,9 +118,8 @@ def test_numbers_that_only_python_reads_are_refused(
     for command in commands:
         place = command.index("--") if "--" in command else len(command)
         world = [] if command[0] == "worker" else ["-w", "w"]
-        where = ["-L", str(library), *world]
 
-        code = run([*command[:place], *where, *command[place:]])
+        code = run([*command[:place], *["-L", str(library), *world], *command[place:]])
 
         out, err = capsys.readouterr()
         assert (code, out, err.count("\n")) == (2, "", 1), command

@@ -19,10 +19,11 @@ from truespan.cli import run
 Run = Callable[..., tuple[int, Any]]
 
 
-@pytest.fixture
-def twins(tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a library, and a copy of it with documents that the tested callers do not see."""
-    plain, full = tmp_path / "plain", tmp_path / "full"
+    folder = tmp_path_factory.mktemp("twins")
+    plain, full = folder / "plain", folder / "full"
     with truespan.open(plain, create=True) as library:
         world = library.world()
         world.add_text(LAMP, id="lamp.txt", kind="book")
@@ -48,9 +49,8 @@ def twins(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def command(capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs a command and returns its exit code and its output."""
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
 
     def execute(library: Path, *arguments: str) -> tuple[int, Any]:
         capsys.readouterr()

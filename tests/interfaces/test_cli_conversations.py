@@ -27,7 +27,7 @@ def terminal(
 ) -> Iterator[Terminal]:
     """Commands on the library of the session, which has no conversations before and after."""
     monkeypatch.setenv("TRUESPAN_WORLD", "w")
-    made = Terminal(library, capsys)
+    made = Terminal(library.parent, capsys)
     yield made
     made("conversations", "delete", "--all", "--yes", "--no-erase")
 
@@ -180,7 +180,7 @@ def test_a_terminal_greets_obeys_and_says_how_to_go_on(
     assert f"1. {QUESTION}\n{SAID}" in out
     assert "Ctrl-D or /quit ends." in out
     assert "There is no command /wrong." in out
-    assert f"'truespan chat --conversation {key} -L {terminal.folder}' continues" in out
+    assert f"'truespan chat --conversation {key} -L {terminal.folder / 'library'}' continues" in out
 
     type_lines(monkeypatch, FOLLOW_UP, "/quit", QUESTION)
     _, out, _ = terminal("chat", "--conversation", key)

@@ -23,7 +23,6 @@ GOLDEN = """\
 def terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Terminal]:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     made = Terminal(tmp_path, capsys)
     made.write("night.txt", NIGHT)
     made.write("keys.md", f"# Keys\n\n{KEYS}\n")

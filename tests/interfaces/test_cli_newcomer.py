@@ -274,9 +274,8 @@ def test_shells_complete_commands_options_and_worlds(shell: Shell, monkeypatch: 
 
 def test_progress_without_a_terminal_is_plain_lines() -> None:
     lines: list[str] = []
-    clock = iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__
 
-    show = ProgressLines(lines.append, clock)
+    show = ProgressLines(lines.append, iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__)
     for fraction in (0.2, 0.31, 0.35, 0.9, 1.0):
         show(Progress(fraction, 1, 4, 10, 5, "note.md"))
 

@@ -81,8 +81,7 @@ def test_same_files_are_read_once(shell: Shell) -> None:
     assert again.splitlines()[:-1] == first.splitlines()[:-1]
     assert err.startswith(f"Nothing was read again: the files are kept in {folder}.")
     assert (folder.parent.stat().st_mode & 0o077) == 0
-    note = shell.folder / "note.md"
-    note.write_text(NOTE.replace("hook seven", "hook nine"))
+    (shell.folder / "note.md").write_text(NOTE.replace("hook seven", "hook nine"))
     _, changed, err = shell("ask", "note.md", QUESTION)
     assert "hook nine" in changed
     assert err.startswith("Read 1 document")

@@ -115,9 +115,8 @@ def test_default_audience_is_set_over_http(lib: LibraryFixture) -> None:
 
 @proves("audience.default")
 def test_default_audience_is_set_by_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
 
     def show(*arguments: str) -> Any:
         capsys.readouterr()

@@ -13,8 +13,7 @@ NIGHT = "The lamp in the saloon went out at a quarter past one. The constable ra
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "night.txt").write_text(NIGHT)
     with open_library(tmp_path / "library", create=True) as opened:
         opened.create_world("w").ingest(tmp_path / "night.txt")

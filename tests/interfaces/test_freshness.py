@@ -49,9 +49,8 @@ def test_http_has_no_freshness_for_readers(tmp_path: Path) -> None:
 
 @proves("freshness.states")
 def test_commands_say_whether_sources_are_current(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     where, file = ["--library", str(tmp_path / "library")], tmp_path / "guide.md"
     file.write_text(KEY)
     assert run(["init", *where]) == 0

@@ -96,8 +96,7 @@ def test_chat_continues_a_conversation_only_where_it_is_asked_to(client: Client)
     plain = client.json("POST", "/chat", {"query": QUESTION})
     begun = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": "new"})
     key = begun.content["conversation"]["id"]
-    body = {"query": FOLLOW_UP, "conversation_id": key}
-    further = client.json("POST", "/chat", body)
+    further = client.json("POST", "/chat", {"query": FOLLOW_UP, "conversation_id": key})
 
     assert "conversation" not in plain.content
     assert set(begun.content) - {"support"} == {*set(plain.content) - {"support"}, "conversation"}

@@ -83,8 +83,7 @@ def test_the_figures_are_those_of_the_library(lib: LibraryFixture, client: Clien
     assert two["comparisons"] == settled([compare(old, new)])
     assert two["verdict"] == settled(gate(compare(old, new)))
 
-    reader = evaluated(client, reader="ada", modes=["vector"])
-    [asked] = reader["evaluations"]
+    [asked] = evaluated(client, reader="ada", modes=["vector"])["evaluations"]
     assert [result["judged"] for result in asked["results"]] == [False, True]
 
 

@@ -146,8 +146,7 @@ def test_unexpected_exception_is_counted_and_reveals_nothing(
 def test_known_errors_are_not_counted_as_bugs(failing: FailingServer) -> None:
     before = failing.bugs()
     for code in error_codes():
-        fault = error_of(code, "In so many words.", advice="")
-        failing.store.fault = fault
+        failing.store.fault = error_of(code, "In so many words.", advice="")
         failing.client.json("GET", "/v1/worlds")
 
     assert failing.bugs() == before
@@ -232,8 +231,7 @@ def test_advice_over_http_names_calls(failing: FailingServer) -> None:
 def test_advice_about_chapters_over_http_names_calls(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     text = "# Book\n\n## Night Falls\n\nIt was dark.\n\n## Night Ends\n\nIt was light.\n"
-    world = lib.library.create_world("w")
-    world.ingest(lib.write("book.md", text), kind="book")
+    lib.library.create_world("w").ingest(lib.write("book.md", text), kind="book")
     target = "/v1/worlds/w/readers/ann/position"
     with serve_library(lib.library) as client:
         unknown, several = (

@@ -27,12 +27,6 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
     made.library.close()
 
 
-@pytest.fixture
-def client(lib: LibraryFixture) -> Iterator[Client]:
-    with serve_library(lib.library) as asking:
-        yield asking
-
-
 @pytest.mark.contract
 def test_only_administrators_choose_defaults(lib: LibraryFixture, client: Client) -> None:
     assert client.json("GET", "/v1/worlds/w").content["defaults"] == "contract"

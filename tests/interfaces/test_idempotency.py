@@ -33,12 +33,6 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
     made.library.close()
 
 
-@pytest.fixture
-def client(lib: LibraryFixture) -> Iterator[Client]:
-    with serve_library(lib.library) as running:
-        yield running
-
-
 def keyed(client: Client, key: str, name: str = "new", token: str | None = None) -> Response:
     headers = [("idempotency-key", key)]
     return client.json("POST", "/v1/worlds", {"name": name}, headers=headers, token=token)

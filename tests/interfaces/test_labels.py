@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.interfaces.http_client import Client, serve_library, until
+from tests.interfaces.http_client import Client, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
@@ -90,12 +90,6 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
     made.world("w")
     yield made
     made.library.close()
-
-
-@pytest.fixture
-def client(lib: LibraryFixture) -> Iterator[Client]:
-    with serve_library(lib.library) as asking:
-        yield asking
 
 
 def upload(client: Client, **fields: str) -> Any:

@@ -199,9 +199,7 @@ def interfaces(
     opened: truespan.Library,
     client: Client,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> list[Any]:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     terminal = CliInterface(library, capsys)
     # The library comes first, so that the others find the vector of the query in the cache.
     return [LibraryInterface(opened), HttpInterface(client), McpInterface(opened), terminal]

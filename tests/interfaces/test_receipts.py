@@ -58,10 +58,7 @@ def test_http_refuses_to_sign_without_a_key_and_asks_no_model(lib: LibraryFixtur
 
 
 @proves("proof.verified")
-def test_commands_sign_and_verify(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+def test_commands_sign_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     receipt, where = tmp_path / "receipt.json", ["--library", str(tmp_path / "library")]
     (tmp_path / "guide.md").write_text(GUIDE)
     assert run(["init", "--sign", *where]) == 0

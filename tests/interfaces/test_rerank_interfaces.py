@@ -32,7 +32,6 @@ def server() -> Iterator[RerankServer]:
 
 @pytest.fixture(autouse=True)
 def configured(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     monkeypatch.setenv("TRUESPAN_RERANK_KIND", "http")
     monkeypatch.setenv("TRUESPAN_RERANK_URL", server.endpoint)
 

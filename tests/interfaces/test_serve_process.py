@@ -33,11 +33,6 @@ def client_of(server: Served) -> Client:
 # Refusals
 
 
-@pytest.fixture(autouse=True)
-def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
-
-
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library without tokens, documents and an index."""
@@ -71,8 +66,7 @@ def test_serve_on_other_addresses_needs_a_token(
 
 def test_tokens_that_are_over_do_not_count(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with truespan.open(empty) as library:
-        world = library.create_world("w")
-        record, _ = library.tokens.create("old", worlds=[world.id])
+        record, _ = library.tokens.create("old", worlds=[library.create_world("w").id])
         library.tokens.revoke(record.id)
 
     response = refused(capsys, "--library", str(empty), "--host", "0.0.0.0", "--port", "0")

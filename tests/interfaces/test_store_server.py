@@ -28,11 +28,9 @@ def database() -> Database:
 def terminal(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     database: Database,
 ) -> Iterator[Terminal]:
     """A terminal on a library with a database without tables."""
-    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     (tmp_path / "library").mkdir()
     for name, url in (("url", database.url), ("owner", database.owner_url)):
         (tmp_path / "library" / name).write_text(url.reveal() + "\n")
@@ -130,8 +128,7 @@ def test_a_library_in_a_file_has_no_workers(tmp_path: Path, capsys: pytest.Captu
 def test_a_wrong_role_is_refused_when_the_library_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = fresh_database()
-    monkeypatch.setenv("TRUESPAN_STORE_URL", prepared.owner_url.reveal())
+    monkeypatch.setenv("TRUESPAN_STORE_URL", fresh_database().owner_url.reveal())
 
     with raises_code("store_unsafe"):
         open_library(tmp_path / "library", create=True)

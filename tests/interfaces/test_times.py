@@ -102,8 +102,7 @@ def test_json_outputs_have_iso_times(terminal: Terminal) -> None:
     require_iso(terminal.json("jobs", "show", job, "-w", "w")[1], "created_at", "at")
 
     terminal("ask", "When did the lamp go out?", "-w", "w")
-    usage = terminal.json("status", "--usage", "-w", "w")[1]
-    require_iso(usage, "created_at")
+    require_iso(terminal.json("status", "--usage", "-w", "w")[1], "created_at")
 
     receipt = terminal.json("delete", "night.txt", "-w", "w")[1]["receipt"]
     require_iso(receipt, "deleted_at")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.interfaces.http_client import Client, serve_library
+from tests.interfaces.http_client import Client
 from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.rows import each_row
@@ -26,12 +26,6 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
     made.world("w", a__txt="The lamp went out at midnight.")
     yield made
     made.library.close()
-
-
-@pytest.fixture
-def client(lib: LibraryFixture) -> Iterator[Client]:
-    with serve_library(lib.library) as asking:
-        yield asking
 
 
 def secret_of(

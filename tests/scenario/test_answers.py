@@ -334,8 +334,7 @@ def test_a_fallback_model_that_fails_is_an_error_too(tmp_path: Path) -> None:
 def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
-    scope = room.lib.scope(room.world)
-    assert room.lib.store.worlds.move_alias(scope, "harbour")
+    assert room.lib.store.worlds.move_alias(room.lib.scope(room.world), "harbour")
 
     aimed = room.library.domain("harbour").answer(QUESTION)
     plain = room.world.answer(QUESTION)

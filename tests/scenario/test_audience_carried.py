@@ -107,8 +107,7 @@ def test_new_generation_has_the_same_audiences(world: World) -> None:
     fill(world)
     before = [sorted(document.name for document in world.for_audience(labels).documents.list())
               for labels in CALLERS.values()]  # fmt: skip
-    number = world.generations.reindex(model="wide").generation
-    world.generations.promote(number)
+    world.generations.promote(world.generations.reindex(model="wide").generation)
 
     assert labels_in(world) == LABELS
     for labels, names in zip(CALLERS.values(), before, strict=True):

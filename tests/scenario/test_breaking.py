@@ -135,8 +135,7 @@ def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_p
     later = tmp_path / "assets" / "a" / ".staged-later"
     assets.stage_images(world.id, "a", "later", images[1:])  # type: ignore[arg-type]
     # Clocks of file systems are coarse; both may have been written in one of their steps.
-    names = tmp_path / "assets" / "a" / ".staged-earlier" / ".names"
-    set_back(names, later)
+    set_back((tmp_path / "assets" / "a" / ".staged-earlier" / ".names"), later)
 
     assert assets.publish(world.id, "a", "earlier")  # type: ignore[arg-type]
     assert assets.publish(world.id, "a", "later")  # type: ignore[arg-type]

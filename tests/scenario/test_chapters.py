@@ -40,8 +40,7 @@ def shown(bundle: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryFixture]:
     made = make_library(tmp_path_factory.mktemp("handbook"))
-    world = made.library.create_world("world")
-    world.ingest(made.write("handbook.md", HANDBOOK))
+    made.library.create_world("world").ingest(made.write("handbook.md", HANDBOOK))
     yield made
     made.library.close()
 
@@ -87,8 +86,7 @@ def test_every_chapter_of_one_chunk_shows_its_own_text(lib: LibraryFixture, worl
 
 @proves("request.inside-the-chapter")
 def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
-    whole = world.retrieve("the lamp rule", **ANY)
-    [chunk] = whole.retrieved_chunks
+    [chunk] = world.retrieve("the lamp rule", **ANY).retrieved_chunks
     part = world.retrieve("the lamp rule", **ANY, chapter="keys")
     [own], [note] = part.retrieved_chunks, part.metadata.sources
 

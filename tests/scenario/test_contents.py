@@ -41,8 +41,7 @@ def without_marks(blocks: Sequence[Block]) -> list[Block]:
 
 @proves("reading.every-surface")
 def test_a_reader_is_told_of_chapters_only_as_they_are_reached(lib: LibraryFixture) -> None:
-    world = read_in(lib)
-    reader = world.reader("ann")
+    reader = read_in(lib).reader("ann")
     for reached in range(1, len(NAMES) + 1):
         reader.set_position("book.txt", through_chapter=str(reached))
         bundle = reader.retrieve("Hook or me this time, contents")
@@ -68,8 +67,7 @@ def test_the_owner_keeps_the_list(lib: LibraryFixture) -> None:
 
 @proves("reading.never-past-position")
 def test_a_line_of_the_list_is_no_reading_position(lib: LibraryFixture) -> None:
-    world = read_in(lib)
-    reader = world.reader("ann")
+    reader = read_in(lib).reader("ann")
     reader.set_position("book.txt", passage=CHAPTERS[1])
 
     with raises_code("passage_not_found"):

@@ -116,8 +116,7 @@ def test_a_rewrite_with_a_word_of_its_own_is_not_used(tmp_path: Path) -> None:
 
 @proves("conversations.standalone")
 def test_a_rewrite_that_is_too_long_for_the_model_is_dropped(tmp_path: Path) -> None:
-    made = whale(tmp_path)
-    talk = made.world.conversation()
+    talk = whale(tmp_path).world.conversation()
     talk.ask(FIRST)
     words = "harbour " * 120
 
@@ -129,8 +128,7 @@ def test_a_rewrite_that_is_too_long_for_the_model_is_dropped(tmp_path: Path) -> 
 
 @proves("conversations.standalone")
 def test_a_question_that_stands_alone_stays_as_it_is(tmp_path: Path) -> None:
-    made = whale(tmp_path)
-    talk = made.world.conversation()
+    talk = whale(tmp_path).world.conversation()
     talk.ask(FIRST)
 
     answer = talk.ask("Which guests of the inn got bread from the cook?")
@@ -151,8 +149,7 @@ def test_earlier_turns_reach_the_model_fenced_and_without_numbers(tmp_path: Path
 
     answer = talk.ask(FOLLOWING)
 
-    prompt = made.primary.prompt
-    earlier = prompt.split("BEGIN EARLIER")[-1].split("END EARLIER")[0]
+    earlier = made.primary.prompt.split("BEGIN EARLIER")[-1].split("END EARLIER")[0]
     assert f"Question: {FIRST}\nAnswer: {said}, they say." in earlier
     assert "[1]" not in earlier
     # Its words are in an earlier answer, and in no passage of this turn.
@@ -459,8 +456,7 @@ def test_a_deleted_world_takes_its_conversations_along(tmp_path: Path, stores: s
 
 @proves("conversations.non-interference")
 def test_a_reader_without_a_position_is_told_so(tmp_path: Path) -> None:
-    made = reading(tmp_path)
-    reader = made.world.reader("ann")
+    reader = reading(tmp_path).world.reader("ann")
 
     with raises_code("no_reading_position"):
         reader.conversation().ask("Who lit the lamp?")
@@ -508,8 +504,7 @@ class Retreat(Scripted):
 @proves("conversations.non-interference")
 def test_who_goes_back_while_asking_gets_nothing_from_further_on(tmp_path: Path) -> None:
     model = Retreat("They say so [1].")
-    made = reading(tmp_path, model)
-    reader = made.world.reader("ann")
+    reader = reading(tmp_path, model).world.reader("ann")
     reader.set_position("book.txt", sentence=1)
     talk = reader.conversation()
     talk.ask("Who lit the lamp?")

@@ -205,8 +205,7 @@ def test_linked_copies_make_no_document(lib: LibraryFixture) -> None:
 
 @proves("ingest.copies")
 def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
-    preparation = Preparation(copies=Copies.REFUSE)
-    lib = make_library(tmp_path, preparation=preparation)
+    lib = make_library(tmp_path, preparation=Preparation(copies=Copies.REFUSE))
     world, report = ingest_copies(lib)
 
     assert report.ingested == ["own.txt"]

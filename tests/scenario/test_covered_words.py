@@ -327,8 +327,7 @@ def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path:
     assert grown.chunks >= 2 * found.chunks
 
     # What was measured with queries stays.
-    scope = lib.scope(world)
-    lib.store.records.keep_calibration(scope, MEASURED)
+    lib.store.records.keep_calibration(lib.scope(world), MEASURED)
     add(lib, world, chapters(80, 70))
     assert world.evaluation.calibration() == MEASURED
 

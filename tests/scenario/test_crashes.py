@@ -32,10 +32,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         made._components.index.retire()  # type: ignore[attr-defined]
 
 
-def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
+def killed_at(opened: Library, world: World, action: str, step: int, *rest: object) -> bool:
     """Run one command in another process; return whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
-    done = forked("tests.support.crash_process", folder, world.id, action, str(step), str(path))
+    done = forked(
+        "tests.support.crash_process", folder, world.id, action, str(step), *map(str, rest)
+    )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

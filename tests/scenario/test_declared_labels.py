@@ -231,8 +231,7 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(lib: LibraryFixture
 @proves("document.sidecar")
 def test_sidecar_added_later_labels_an_unchanged_document(lib: LibraryFixture) -> None:
     world = lib.world()
-    path = lib.write("docs/lamp.txt", TEXT)
-    folder = str(Path(path).parent)
+    folder = str(Path(lib.write("docs/lamp.txt", TEXT)).parent)
     world.ingest(folder)
     assert world.ingest(folder).unchanged == 1
 
@@ -249,9 +248,8 @@ def test_a_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
     lib.write("lamp.txt", TEXT)
     lib.write("lamp.txt.meta.toml", SIDECAR)
     line = {"path": "*", "version": "4", "metadata": {"team": "m", "when": "2026-01-02"}}
-    manifest = lib.write("all.jsonl", json.dumps(line))
 
-    report = world.ingest(manifest=manifest)
+    report = world.ingest(manifest=lib.write("all.jsonl", json.dumps(line)))
 
     assert (report.ingested, report.unsupported) == (["lamp.txt"], 0)
     lamp = world.documents.get("lamp.txt")
@@ -286,8 +284,7 @@ def test_a_faulty_sidecar_is_named_with_its_line_or_field(lib: LibraryFixture) -
         path = Path(lib.write(f"{number}.txt", f"{TEXT} {number}."))
         sidecar = path.with_name(f"{path.name}.meta.{ending}")
         sidecar.write_bytes(content.encode("utf-8", "surrogatepass"))
-        report = world.ingest([str(path), good])
-        [failure] = report.failures
+        [failure] = world.ingest([str(path), good]).failures
         if reason not in failure.message or not failure.message.startswith(sidecar.name):
             wrong.append((content[:40], failure.message))
     assert wrong == []

@@ -63,8 +63,7 @@ def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random)
 @pytest.mark.parametrize("seed", range(in_test_or_prove(3, 12)))
 def test_each_damage_is_repaired_without_a_provider(lib: LibraryFixture, kind: Finding, seed: int):
     world = lib.world(a__txt=story(90), b__txt=story(40, "garden"))
-    rng = random.Random(seed)
-    damage(lib, world, kind, rng)
+    damage(lib, world, kind, random.Random(seed))
     lib.embedder.documents.clear()
 
     plan = lib.library.doctor()["world"]

@@ -146,8 +146,7 @@ def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
 
 @proves("figures.chunk-fields")
 def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> None:
-    lib = library(tmp_path, ALL)
-    world = filled(lib)
+    world = filled(library(tmp_path, ALL))
     doc_id = world.documents.get(1).doc_id
 
     first, second = figures(world)
@@ -204,10 +203,8 @@ def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path
 
 @proves("figures.relative-image-ref", "figures.images-behind-flag")
 def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
-    lib = library(tmp_path, FigureFlags(extract_images=True))
-    world = filled(lib)
-    doc_id = world.documents.get(1).doc_id
-    folder = tmp_path / "assets" / doc_id
+    world = filled(library(tmp_path, FigureFlags(extract_images=True)))
+    folder = tmp_path / "assets" / world.documents.get(1).doc_id
 
     assert (folder / "img_001.png").read_bytes() == PNG
     assert (folder / "img_002.gif").read_bytes() == GIF
@@ -241,8 +238,7 @@ def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> Non
 @proves("figures.images-behind-flag")
 def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
-    world = filled(lib)
-    folder = tmp_path / "assets" / world.documents.get(1).doc_id
+    folder = tmp_path / "assets" / filled(lib).documents.get(1).doc_id
     other = lib.library.create_world("other")
     (lib.folder / "files" / "report.docx").write_bytes(
         docx(paragraph("Foreign ", drawing("rId1", "x")), media={"image1.png": GIF})
@@ -258,8 +254,7 @@ def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: P
 
 @proves("figures.images-behind-flag")
 def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
-    lib = library(tmp_path, ALL)
-    doc_id = filled(lib).documents.get(1).doc_id
+    doc_id = filled(library(tmp_path, ALL)).documents.get(1).doc_id
     assert (tmp_path / "assets" / doc_id).exists()
 
     filled(library(tmp_path, FigureFlags(chunks=True)))
@@ -417,8 +412,7 @@ def test_a_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
 
 def told(lib: LibraryFixture, content: bytes, sid: int) -> object:
     """Return all that a reader at a sentence is told, the time apart."""
-    world = filled(lib, content)
-    reader = world.reader("ann")
+    reader = filled(lib, content).reader("ann")
     reader.set_position("1", sentence=sid)
     bundles = [
         reader.retrieve("Two blue boats came in, chart of arrivals", mode=mode) for mode in Mode
@@ -453,9 +447,7 @@ def test_no_figure_tells_a_reader_what_comes_after(tmp_path: Path, flags: Figure
 
 @proves("reading.never-past-position")
 def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path) -> None:
-    lib = library(tmp_path, ALL)
-    world = filled(lib)
-    reader = world.reader("ann")
+    reader = filled(library(tmp_path, ALL)).reader("ann")
     seen = []
     for sid in range(4):
         reader.set_position("1", sentence=sid)

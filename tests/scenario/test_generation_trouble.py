@@ -124,8 +124,7 @@ def _stop() -> None:
 def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
     lib: LibraryFixture, tmp_path: Path
 ) -> None:
-    world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(model="wide")
+    lib.world(ferry__md=FERRY).generations.reindex(model="wide")
     alone = make_library(tmp_path, index=lib.index).library.world("world")
 
     with pytest.raises(ProfileMismatch):

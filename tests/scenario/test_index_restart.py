@@ -228,8 +228,7 @@ def fill(disk: Path, *, leave: int) -> Path:
 
 @proves("store.disk-reserve")
 def test_low_disk_space_stops_writes_but_not_searches(small_disk: Path):
-    folder = small_disk / "index"
-    index = EdgeIndex(folder, reserve=32 * MIB, idle_seconds=60)
+    index = EdgeIndex((small_disk / "index"), reserve=32 * MIB, idle_seconds=60)
     index.prepare(SCOPE)
     index.upsert(SCOPE, [point(SCOPE, 0, vector(*EAST))])
     ballast = fill(small_disk, leave=31 * MIB)

@@ -171,8 +171,7 @@ class Approximate(MemoryIndex):
 
 @proves("reading.non-interference")
 def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
-    lib = make_library(tmp_path, index=Approximate())
-    world = lib.world(book__txt=BOOK)
+    world = make_library(tmp_path, index=Approximate()).world(book__txt=BOOK)
     reader = world.reader("r")
     reader.set_position("book.txt", sentence=2)
 
@@ -250,8 +249,7 @@ def test_empty_server_is_refilled_without_the_provider(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
-        world = filled(library, tmp_path)
-        before = world.search("otter", floor=0.0).passages
+        before = filled(library, tmp_path).search("otter", floor=0.0).passages
     server.lose_everything()
 
     embedder = WordEmbedder()

@@ -161,8 +161,7 @@ def test_ingest_without_workers_if_the_counter_cannot_be_sent(tmp_path: Path) ->
     folder.mkdir()
     with opened_with(folder, 2) as opened:
         parser, _, count_words = opened._components.workers._tools  # type: ignore[union-attr]
-        own = DraftWorkers(2, parser, OwnCounter(), count_words)
-        assert not own.can_start()
+        assert not DraftWorkers(2, parser, OwnCounter(), count_words).can_start()
         report = opened.create_world("tales").ingest(str(files), jobs=2)
     assert len(report.ingested) == 9
 

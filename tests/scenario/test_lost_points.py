@@ -218,8 +218,7 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
             return super().count_within(scope)
 
     index = Changing()
-    lib = make_library(tmp_path, index=index)
-    world = two_documents(lib)
+    world = two_documents(make_library(tmp_path, index=index))
     index.meanwhile = lambda: world.documents.delete("ledger.txt")
     found = world.search("otter", floor=0.99)
 

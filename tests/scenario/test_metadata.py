@@ -37,9 +37,7 @@ def kept(lib: LibraryFixture, world: World) -> tuple:
 
 @proves("ingest.metadata-after-embedding")
 def test_what_a_source_says_of_itself_becomes_its_metadata(lib: LibraryFixture) -> None:
-    world = lib.world(book__html=PAGE)
-
-    found = derived(world)
+    found = derived(lib.world(book__html=PAGE))
 
     assert found["title"] == "The harbour"
     assert found["authors"] == ["Ada Lind"]
@@ -53,9 +51,7 @@ def test_what_a_source_says_of_itself_becomes_its_metadata(lib: LibraryFixture) 
 
 @proves("ingest.metadata-after-embedding")
 def test_keywords_are_taken_from_the_text_where_nobody_names_any(lib: LibraryFixture) -> None:
-    world = lib.world(a__txt=TEXT)
-
-    found = derived(world)
+    found = derived(lib.world(a__txt=TEXT))
 
     assert found["keywords_from"] == "text"
     assert "lantern" in [word.casefold() for word in found["keywords"][:2]]
@@ -125,8 +121,7 @@ def test_what_the_caller_gives_wins_and_is_kept(lib: LibraryFixture) -> None:
 
 @proves("reading.every-surface")
 def test_readers_see_nothing_that_was_derived_from_the_whole(lib: LibraryFixture) -> None:
-    world = lib.world(book__html=PAGE)
-    reader = world.reader("ann")
+    reader = lib.world(book__html=PAGE).reader("ann")
     reader.set_position("1", sentence=2)
 
     told = repr((reader.retrieve("boats came in"), reader.books(), reader.position()))

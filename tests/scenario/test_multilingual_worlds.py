@@ -166,8 +166,7 @@ def test_language_filter_narrows_a_question_in_another_language(library: Library
 @proves("embedding.multilingual")
 def test_worlds_of_two_models_work_in_one_library(library: Library, tmp_path: Path) -> None:
     for name, model in (("one", "multilingual"), ("two", "local"), ("three", None)):
-        world = library.create_world(name, model=model)
-        world.ingest(tmp_path / "clef.txt")
+        library.create_world(name, model=model).ingest(tmp_path / "clef.txt")
 
     models = {name: model_of(library, name) for name in ("one", "two", "three")}
 

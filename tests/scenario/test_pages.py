@@ -172,8 +172,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 )
 def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(tmp_path: Path, verb: str):
     lib = library(tmp_path, ALL)
-    world = filled(lib, docx(*OPENING, media=MEDIA))
-    reader = world.reader("ann")
+    reader = filled(lib, docx(*OPENING, media=MEDIA)).reader("ann")
     reader.set_position("1", sentence=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
     parts = lib.library._components

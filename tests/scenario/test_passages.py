@@ -151,8 +151,7 @@ def test_a_chapter_filter_bounds_neighbours_and_sentences(lib: LibraryFixture) -
 
 @proves("reading.never-past-position", "retrieval.fitted-passages")
 def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Path) -> None:
-    world = filled(pairs(tmp_path))
-    reader = world.reader("ann")
+    reader = filled(pairs(tmp_path)).reader("ann")
     leaks = []
     for sid in range(len(SENTENCES)):
         reader.set_position("book.md", sentence=sid)
@@ -516,8 +515,7 @@ def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path
     long = " ".join([*parts, "A brass key hung on the seventh hook there."])
     for defaults in ("recommended", "contract"):
         embedder = WordEmbedder(profile=other_profile(input_limit=60))
-        lib = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
-        world = filled(lib)
+        world = filled(pairs(tmp_path / defaults, embedder=embedder, defaults=defaults))
         reader = world.reader("ann")
         reader.set_position("book.md", sentence=6)
         embedder.queries.clear()

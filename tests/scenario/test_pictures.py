@@ -122,8 +122,7 @@ def _changed_after(told: str, ending: str) -> list[list[str]]:
         if at < 0:
             pages.append(page)
             continue
-        end = at + len(told)
-        lines = whole[:end].split("\n")
+        lines = whole[: (at + len(told))].split("\n")
         if ending:
             lines[-1] += f" {ending}"
             lines.append("Nothing of this was known before.")

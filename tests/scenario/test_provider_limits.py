@@ -159,8 +159,7 @@ def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path:
 def test_overlong_chunk_keeps_its_bounds_and_is_found(tmp_path: Path) -> None:
     text = " ".join(f"This is sentence{number} of a long chapter." for number in range(20))
     with OpenAi(context=60) as server:
-        lib = opened(tmp_path, server)
-        world = lib.world(tide__txt=TIDE, long__txt=text)
+        world = opened(tmp_path, server).world(tide__txt=TIDE, long__txt=text)
 
         found = world.search("sentence19 of a long chapter", floor=0.0).passages
 

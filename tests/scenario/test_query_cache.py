@@ -112,8 +112,7 @@ def test_worlds_and_models_do_not_share_entries(tmp_path: Path, lib: LibraryFixt
     one.search("lamp")
     two.search("lamp")
     wide = WordEmbedder(profile=other_profile(model="wide"))
-    third = make_library(tmp_path, embedder=wide).world("three", a__txt=TEXT)
-    third.search("lamp")
+    make_library(tmp_path, embedder=wide).world("three", a__txt=TEXT).search("lamp")
 
     assert lib.embedder.queries == ["lamp", "lamp"]
     assert wide.queries == ["lamp"]

@@ -14,7 +14,7 @@ from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
 from tests.support.worlds import (
     LibraryFixture,
-    MemoryIndex,
+    Watching,
     WordEmbedder,
     make_library,
     other_profile,
@@ -42,18 +42,6 @@ def reading(
     reader = world.reader("ann")
     reader.set_position("book.md", sentence=sid)
     return world, reader
-
-
-class Watching(MemoryIndex):
-    """An index that keeps the scopes it was asked with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scopes: list[Scope] = []
-
-    def search(self, scope: Scope, *args: Any, **settings: Any) -> Any:
-        self.scopes.append(scope)
-        return super().search(scope, *args, **settings)
 
 
 # The request
@@ -201,8 +189,7 @@ def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path:
 @proves("reading.query-required", "reading.dense-only")
 def test_empty_or_overlong_query_is_refused_before_any_call(tmp_path: Path) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=60))
-    lib = make_library(tmp_path, embedder=narrow)
-    _, reader = reading(lib, 40)
+    _, reader = reading(make_library(tmp_path, embedder=narrow), 40)
     narrow.queries.clear()
 
     with pytest.raises(InvalidArgument):

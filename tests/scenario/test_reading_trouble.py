@@ -187,8 +187,7 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
 @pytest.mark.parametrize("where", ["sentence", "between"])
 def test_tampered_tail_is_damage_and_not_shown(lib: LibraryFixture, chunking: str, where: str):
     world, reader = reading(lib, 60, chunking=chunking)
-    held = stored(lib, world, 1)
-    at = held.sentences[60].start + (4 if where == "sentence" else -1)
+    at = stored(lib, world, 1).sentences[60].start + (4 if where == "sentence" else -1)
 
     lib.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
     bundle = reader.retrieve(QUERY)

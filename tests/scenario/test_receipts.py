@@ -91,8 +91,7 @@ def test_sign_names_no_document_that_was_replaced_since(signing: tuple[LibraryFi
 def test_receipt_of_an_answer_has_model_decision_and_text(tmp_path: Path) -> None:
     lib, world = signing_world(tmp_path)
     chat = ChatModels(Scripted(["On the seventh hook [1]."]))
-    library = Library(replace(lib.library._components, chat=chat))
-    asked = library.world(world.id)
+    asked = Library(replace(lib.library._components, chat=chat)).world(world.id)
     answer = asked.answer("Where did the key hang on the hook?")
 
     verified = verify(as_json(asked.sign(answer)), keys_of(lib))
@@ -119,9 +118,8 @@ def test_documents_replaced_during_an_answer_are_not_signed(tmp_path: Path) -> N
 
     changed = GUIDE.replace("seventh hook", "seventh nail")
     chat = ChatModels(Slow(["On the seventh hook [1]."]))
-    library = Library(replace(lib.library._components, chat=chat))
 
-    asked = library.world(world.id)
+    asked = Library(replace(lib.library._components, chat=chat)).world(world.id)
     answer = asked.answer("Where did the key hang on the hook?")
 
     verified = verify(as_json(asked.sign(answer)), keys_of(lib))
@@ -199,8 +197,7 @@ def test_receipt_of_a_caller_with_an_audience_names_only_their_documents(
     signing: tuple[LibraryFixture, World],
 ) -> None:
     lib, world = signing
-    library = lib.library.under(OWNER.for_audience([]))
-    limited = library.world(world.id)
+    limited = lib.library.under(OWNER.for_audience([])).world(world.id)
     before = claims_of(limited.sign(limited.search(QUERY)))
 
     world.ingest(lib.write("secret.md", "# A secret\n\nNobody may know of this.\n"))

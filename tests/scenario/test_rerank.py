@@ -86,9 +86,8 @@ def similarities(found: SearchResult | ContextBundle) -> list[float]:
 @proves("rerank.order")
 def test_search_returns_the_best_of_the_candidates_in_their_new_order(lib: LibraryFixture) -> None:
     reranker = Backwards()
-    world = reranked(lib, reranker)
 
-    found = world.search(QUESTION, top_k=2, rerank=True)
+    found = reranked(lib, reranker).search(QUESTION, top_k=2, rerank=True)
 
     assert similarities(found) == [0.6, 0.7]
     [(query, texts)] = reranker.asked

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.rows import each_row
-from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
+from tests.support.worlds import LibraryFixture, MemoryIndex, Watching, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.index.filters import AnyOf, Equals, Field, conditions
@@ -22,18 +22,6 @@ ONE = (
     "## Two\n\nThe lamp is old.\n"
 )
 TWO = "# Boats\n\n## One\n\nThe lamp of the boat.\n\n## STRASSE\n\nThe lamp of the road.\n"
-
-
-class Watching(MemoryIndex):
-    """An index that keeps the scopes it was asked with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scopes: list[Scope] = []
-
-    def search(self, scope: Scope, *args: Any, **settings: Any) -> Any:
-        self.scopes.append(scope)
-        return super().search(scope, *args, **settings)
 
 
 def shelved(lib: LibraryFixture) -> World:

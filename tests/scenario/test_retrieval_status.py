@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
+from tests.scenario.test_retrieve import HARBOUR, STAGES, numbers, skipped, three
 from tests.support.failures import raises_code
 from tests.support.sample_texts import once
-from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library
+from tests.support.worlds import LibraryFixture, make_library, scored
 from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
@@ -21,40 +22,9 @@ from truespan.errors import (
 from truespan.retrieval.pack import status_of
 from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
 from truespan.types.profile import Calibration
-from truespan.types.scope import Scope
-from truespan.types.trust import Hit
-
-HARBOUR = "The harbour light burned all night. The harbour master slept."
-GARDEN = "The garden was full of roses. A gardener cut the roses."
-STATION = "The station clock had stopped. The train was late."
-STAGES = ("received", "vectorized", "searched", "filtered", "ranked", "assembled", "completed")
 
 SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
 NO_MATCHES, ERROR = BundleStatus.NO_MATCHES, BundleStatus.ERROR
-
-
-def three(lib: LibraryFixture) -> World:
-    return lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
-
-
-def scored(*scores: float) -> MemoryIndex:
-    """Return an index that gives the chunks, by document, exactly these scores."""
-
-    def lie(hits: list[Hit], scope: Scope) -> list[Hit]:
-        by_id = sorted(index._of(scope).values(), key=lambda point: point.document)
-        given = zip(by_id, scores, strict=False)
-        return [Hit(point.chunk_id, score, point.text_hash) for point, score in given]
-
-    index = Lying(lie)
-    return index
-
-
-def numbers(bundle: ContextBundle) -> list[int]:
-    return [note.document for note in bundle.metadata.sources]
-
-
-def skipped(bundle: ContextBundle) -> dict[str, int]:
-    return {entry.code: entry.count for entry in bundle.metadata.skipped}
 
 
 @proves("bundle.partial-or-success", "bundle.no-matches", "bundle.status-values")

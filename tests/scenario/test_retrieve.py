@@ -11,18 +11,15 @@ from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.worlds import (
     LibraryFixture,
-    Lying,
-    MemoryIndex,
     PreparedLibrary,
     WordCounter,
     WordEmbedder,
     make_library,
     other_profile,
+    scored,
 )
 from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
-from truespan.types.scope import Scope
-from truespan.types.trust import Hit
 
 BOTH_DEFAULTS = True
 HARBOUR = "The harbour light burned all night. The harbour master slept."
@@ -35,18 +32,6 @@ SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
 
 def three(lib: LibraryFixture) -> World:
     return lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
-
-
-def scored(*scores: float) -> MemoryIndex:
-    """Return an index that gives the chunks, by document, exactly these scores."""
-
-    def lie(hits: list[Hit], scope: Scope) -> list[Hit]:
-        by_id = sorted(index._of(scope).values(), key=lambda point: point.document)
-        given = zip(by_id, scores, strict=False)
-        return [Hit(point.chunk_id, score, point.text_hash) for point, score in given]
-
-    index = Lying(lie)
-    return index
 
 
 def numbers(bundle: ContextBundle) -> list[int]:

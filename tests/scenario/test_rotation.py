@@ -1,6 +1,5 @@
 """Building and rotating generations, killed at every step and under load, on the real engines."""
 
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.scenario.test_crashes import MAX_STEPS, killed_at, story
 from tests.support.crash_process import library
 from tests.support.failures import raises_code
-from tests.support.forked_process import forked
 from truespan.engine.doctor import check_generation
 from truespan.engine.library import Library
 from truespan.engine.world import World
 
-MAX_STEPS = 40
 ROTATIONS = 12
-
-
-def story(word: str, sentences: int = 40) -> str:
-    return " ".join(f"Sentence {count} tells of the {word} by night." for count in range(sentences))
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +27,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         made._components.index.retire()  # type: ignore[attr-defined]
 
 
-def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
-    """Run one command in another process; return whether it was killed at the step."""
-    folder = str(opened.folder)  # type: ignore[attr-defined]
-    done = forked("tests.support.crash_process", folder, world.id, action, str(step), *rest)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
-
-
 def prepared(opened: Library, name: str, tmp_path: Path, documents: int = 2) -> World:
     world = opened.create_world(name)
     folder = tmp_path / name
     folder.mkdir()
     for number in range(documents):
-        (folder / f"{number}.txt").write_text(story(f"harbour{number}"))
+        (folder / f"{number}.txt").write_text(story(f"harbour{number}", 40))
     world.ingest(str(folder))
     return world
 
@@ -159,7 +145,7 @@ def test_readers_see_one_generation_during_rotation(opened: Library, tmp_path: P
         target = 2 if turn % 2 == 0 else 1
         world.generations.promote(target)
         if turn % 4 == 1:
-            source.write_text(story(f"harbour{turn}"))
+            source.write_text(story(f"harbour{turn}", 40))
             world.ingest(str(source))
         if failures:
             break

@@ -122,8 +122,7 @@ def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
     lib.library.close()
 
     again = library(tmp_path, Mode.ON)
-    reopened = again.library.world(world.id)
-    report = reopened.ingest(lib.folder / "files")
+    report = again.library.world(world.id).ingest(lib.folder / "files")
 
     assert sorted(report.ingested) == ["letters.html", "note.txt"]
     assert not any(secret in everything(again) for secret in SECRETS)

@@ -116,8 +116,7 @@ def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, t
 @proves("authority.only-narrows", "authority.empty-means-nothing")
 def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -> None:
     owner = make_library(tmp_path)
-    world = owner.world(a__txt=TEXT)
-    scope = owner.scope(world)
+    scope = owner.scope(owner.world(a__txt=TEXT))
     for worlds in (frozenset(), frozenset({"another"})):
         stranger = Authority(worlds=worlds, verbs=frozenset(Verb))  # type: ignore[arg-type]
         guest = make_library(tmp_path, authority=stranger).library
@@ -305,8 +304,7 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
         def search(self, *args: Any, **kwargs: Any) -> Any:
             raise IndexSchemaMismatch("64, cosine", "32, dot")
 
-    lib = make_library(tmp_path, index=Misshapen())
-    world = lib.world(a__txt=TEXT)
+    world = make_library(tmp_path, index=Misshapen()).world(a__txt=TEXT)
 
     with pytest.raises(IndexSchemaMismatch) as refusal:
         world.search("lamp")

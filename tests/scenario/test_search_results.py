@@ -63,8 +63,7 @@ def test_worlds_are_searched_alone(lib: LibraryFixture) -> None:
 @proves("search.one-world", "verify.every-point")
 def test_hits_of_another_world_are_hidden_and_kept_there(tmp_path: Path) -> None:
     other: list[Hit] = []
-    index = Lying(lambda hits, scope: [*hits, *other])
-    lib = make_library(tmp_path, index=index)
+    lib = make_library(tmp_path, index=Lying(lambda hits, scope: [*hits, *other]))
     one, two = three(lib, "one"), lib.world("two", z__txt="Secret harbour of another world.")
     theirs = next(iter(lib.points(two).values()))
     other.append(Hit(theirs.chunk_id, 0.99, theirs.text_hash))  # type: ignore[arg-type]
@@ -80,9 +79,7 @@ def test_hits_of_another_world_are_hidden_and_kept_there(tmp_path: Path) -> None
 
 @proves("search.context-is-text-only", "search.context-from-verified")
 def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -> None:
-    world = three(make_library(tmp_path))
-
-    result = world.search("roses harbour", floor=0.0)
+    result = three(make_library(tmp_path)).search("roses harbour", floor=0.0)
 
     assert result.context == "\n\n".join(passage.text for passage in result.passages)
 

@@ -132,8 +132,7 @@ def test_selection_is_found_despite_spaces_quotes_and_dashes(tmp_path: Path, sel
     found = located(tmp_path, selection)
 
     assert len(found) == 1
-    world = make_library(tmp_path).library.world("world")
-    text = world.documents.text("lamps.md")
+    text = make_library(tmp_path).library.world("world").documents.text("lamps.md")
     words = " ".join(text[found[0].start : found[0].end].split())
     assert words == "“Who’s there?” she said — and the lamp went out..."
     assert (found[0].document, found[0].source) == (1, "lamps.md")
@@ -145,8 +144,7 @@ def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: 
     (found,) = located(tmp_path, "Nobody answered. It was")
 
     assert (found.chapter, found.section) == ("One", "Below")
-    world = make_library(tmp_path).library.world("world")
-    text = world.documents.text("lamps.md")
+    text = make_library(tmp_path).library.world("world").documents.text("lamps.md")
     assert text[found.start : found.end] == "Nobody answered. It was"
     sentences = make_library(tmp_path).sql(
         "SELECT sid, start, finish FROM sentences WHERE revision = 1 ORDER BY sid"

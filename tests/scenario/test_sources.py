@@ -89,8 +89,7 @@ def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(lib: Libr
 
 @proves("contract.source-url")
 def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
-    lib = make_library(tmp_path, defaults="contract")
-    world = two_readmes(lib)
+    world = two_readmes(make_library(tmp_path, defaults="contract"))
 
     bundle = world.retrieve(QUERY)
 

@@ -85,8 +85,7 @@ def test_nothing_is_stored_without_a_use_for_states(tmp_path: Path, way: str) ->
 
 @proves("search.word-states")
 def test_repair_fills_in_states_of_earlier_documents(lib: LibraryFixture) -> None:
-    off = without_states(lib)
-    off.create_world("w").ingest(lib.write("tide.txt", TIDE))
+    without_states(lib).create_world("w").ingest(lib.write("tide.txt", TIDE))
     world = lib.library.world("w")
     world.ingest(lib.write("moon.txt", MOON))
     assert [*read_states(world)] == [hash_text(MOON)]

@@ -179,8 +179,7 @@ def study(
 
 def told(events: Iterator[AnswerEvent]) -> tuple[Started, list[str], Answer]:
     """Return the events of an answer by their kinds, after a look at their order."""
-    listed = list(events)
-    started, *pieces, finished = listed
+    started, *pieces, finished = list(events)
     assert isinstance(started, Started)
     assert isinstance(finished, Finished)
     assert all(isinstance(piece, Piece) for piece in pieces)

@@ -177,8 +177,7 @@ def queued_repair(lib: LibraryFixture, world: World, rng: random.Random) -> None
 
 def retired(lib: LibraryFixture, world: World, rng: random.Random) -> None:
     """Leave a deletion half done: hidden from readers, with points and rows still there."""
-    path = lib.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
-    world.ingest(path)
+    world.ingest(lib.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}."))
     lib.store.documents.tombstone(lib.scope(world), world.documents.get("doomed.txt").number)
 
 

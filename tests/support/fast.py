@@ -20,7 +20,7 @@ SLOW = {
     *("laws/test_audience_non_interference", "unit/test_upkeep_jobs", "unit/test_world_evaluation"),
     *("laws/test_conversation_non_interference", "laws/test_fused_non_interference"),
     *("laws/test_look_ahead", "scenario/test_spoilers", "laws/test_token_counts"),
-    *("unit/test_code", "unit/test_docx_hostile"),
+    *("unit/test_code", "unit/test_docx_hostile", "scenario/test_rotation"),
 }
 """Files that take long, or start a process in a way that their text does not show."""
 _STARTS_PROCESS = re.compile(

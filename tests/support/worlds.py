@@ -73,6 +73,18 @@ class DirectParser:
         return
 
 
+class Watching(MemoryIndex):
+    """An index that keeps the scopes it was asked with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: list[Scope] = []
+
+    def search(self, scope: Scope, *args: Any, **settings: Any) -> Any:
+        self.scopes.append(scope)
+        return super().search(scope, *args, **settings)
+
+
 class Lying(MemoryIndex):
     """An index that adds to, drops from or distorts what it found."""
 
@@ -82,6 +94,18 @@ class Lying(MemoryIndex):
 
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
         return self.lie(super().search(scope, vector, limit=limit, floor=floor), scope)
+
+
+def scored(*scores: float) -> MemoryIndex:
+    """Return an index that gives the chunks, by document, exactly these scores."""
+
+    def lie(hits: list[Hit], scope: Scope) -> list[Hit]:
+        by_id = sorted(index._of(scope).values(), key=lambda point: point.document)
+        given = zip(by_id, scores, strict=False)
+        return [Hit(point.chunk_id, score, point.text_hash) for point, score in given]
+
+    index = Lying(lie)
+    return index
 
 
 QUIET = frozenset({"approximate"})

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from tests.support.hostile.parts import docx, docx_parts, epub, epub_parts
 from tests.support.hostile.registry import Trap, add
@@ -106,6 +107,26 @@ def flushed_for_ever(members: list[Member], main: str, trap: Trap) -> bytes:
     return archive(changed(members, main, packed=empty * 200_000, method=DEFLATED))
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "size-too-small": {"size": 10},
+    "size-too-large": {"size": 1 << 30},
+    "packed-size-too-large": {"packed_size": 1 << 30},
+    "packed-size-zero": {"packed_size": 0},
+    "wrong-checksum": {"crc": 0},
+    "broken-stream": {"packed": b"\xff" * 200},
+    "zip64-cut-off": {"size": 0xFFFFFFFF, "extra": struct.pack("<HH", 1, 24)},
+    "encrypted": {"flags": 1},
+    "strongly-encrypted": {"flags": 0x2041, "method": 99},
+    "strange-compression": {"method": 97},
+    "lzma-bomb": {"method": 14, "packed": b"\x09\x04\x05\x00" + bytes(200)},
+    "bzip2": {"method": 12, "packed": b"BZh9" + bytes(200)},
+    "patched": {"flags": 0x20},
+    "other-name-in-its-own-header": {"local_name": b"word/other.xml"},
+    "beginning-beyond-the-end": {"offset": 0x7FFFFFFF},
+    "beginning-inside-another": {"offset": 7},
+}
+"""Archives of which the member with the text has other values in its headers."""
+
 BUILDS: dict[str, Build] = {
     "flat-bomb": lambda members, main, trap: archive([*without(members, main), bomb(main, 4000)]),
     "modest-bomb": lambda members, main, trap: archive([*without(members, main), bomb(main, 100)]),
@@ -149,16 +170,6 @@ BUILDS: dict[str, Build] = {
             replace(stored(main, trap.secret.encode()), attributes=(stat.S_IFLNK | 0o777) << 16),
         ]
     ),
-    "size-too-small": lambda members, main, trap: archive(changed(members, main, size=10)),
-    "size-too-large": lambda members, main, trap: archive(changed(members, main, size=1 << 30)),
-    "packed-size-too-large": lambda members, main, trap: archive(
-        changed(members, main, packed_size=1 << 30)
-    ),
-    "packed-size-zero": lambda members, main, trap: archive(changed(members, main, packed_size=0)),
-    "wrong-checksum": lambda members, main, trap: archive(changed(members, main, crc=0)),
-    "broken-stream": lambda members, main, trap: archive(
-        changed(members, main, packed=b"\xff" * 200)
-    ),
     "cut-in-half": cut_in_half,
     "cut-in-the-directory": lambda members, main, trap: archive(members)[:-60],
     "cut-by-one": lambda members, main, trap: archive(members)[:-1],
@@ -168,33 +179,9 @@ BUILDS: dict[str, Build] = {
     ),
     "zeros-before-the-directory": zeros_before_the_directory,
     "zip64-lies": zip64_lies,
-    "zip64-cut-off": lambda members, main, trap: archive(
-        changed(members, main, size=0xFFFFFFFF, extra=struct.pack("<HH", 1, 24))
-    ),
     "zip64-end-lies": zip64_end_lies,
-    "encrypted": lambda members, main, trap: archive(changed(members, main, flags=1)),
-    "strongly-encrypted": lambda members, main, trap: archive(
-        changed(members, main, flags=0x2041, method=99)
-    ),
-    "strange-compression": lambda members, main, trap: archive(changed(members, main, method=97)),
-    "lzma-bomb": lambda members, main, trap: archive(
-        changed(members, main, method=14, packed=b"\x09\x04\x05\x00" + bytes(200))
-    ),
-    "bzip2": lambda members, main, trap: archive(
-        changed(members, main, method=12, packed=b"BZh9" + bytes(200))
-    ),
-    "patched": lambda members, main, trap: archive(changed(members, main, flags=0x20)),
     "unreadable-name": lambda members, main, trap: archive(
         [*members, replace(member("x", b"x"), name=b"\xff\xfe\x80", flags=0x800)]
-    ),
-    "other-name-in-its-own-header": lambda members, main, trap: archive(
-        changed(members, main, local_name=b"word/other.xml")
-    ),
-    "beginning-beyond-the-end": lambda members, main, trap: archive(
-        changed(members, main, offset=0x7FFFFFFF)
-    ),
-    "beginning-inside-another": lambda members, main, trap: archive(
-        changed(members, main, offset=7)
     ),
     "on-another-disk": lambda members, main, trap: archive(
         members, end=struct.pack("<4s4H2LH", b"PK\x05\x06", 7, 3, 1, 1, 100, 0, 0)
@@ -253,7 +240,13 @@ def _add_escape(kind: str, pattern: str) -> None:
     add(f"epub-escape-{kind}", lambda trap: ("a.epub", epub({path(trap): b"overwritten"})))
 
 
+def _change(values: dict[str, Any]) -> Build:
+    return lambda members, main, trap: archive(changed(members, main, **values))
+
+
 for _name, _build in BUILDS.items():
     _add(_name, _build)
+for _name, _values in CHANGES.items():
+    _add(_name, _change(_values))
 for _kind, _pattern in ESCAPES.items():
     _add_escape(_kind, _pattern)

@@ -36,8 +36,7 @@ def png(width: int, height: int, content: bytes) -> bytes:
         return struct.pack(">L", len(inner)) + kind + inner + struct.pack(">L", crc)
 
     head = struct.pack(">LLBBBBB", width, height, 8, 2, 0, 0, 0)
-    packed = zlib.compress(content, 9)
-    ends = chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    ends = chunk(b"IDAT", zlib.compress(content, 9)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + ends
 
 
