@@ -1,4 +1,4 @@
-"""What the processes of a library share about requests: claimed keys, waiting times and limits."""
+"""State that the processes of a library share: claimed keys, waiting times and limits."""
 
 from __future__ import annotations
 
