@@ -162,7 +162,7 @@ def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
     world = shelf(lib)
     lib.write("quay/Lamps.txt", "There is but one lamp now.")
 
-    job = world.documents.reingest("Lamps.txt", background=True)
+    job = world.documents.reingest("Lamps.txt")
     until(lambda: world.jobs.get(job.id).state.is_over)
 
     document = world.documents.get("Lamps.txt")
@@ -175,18 +175,18 @@ def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
 def test_what_cannot_be_read_again_says_what_to_do(lib: LibraryFixture, tmp_path: Path) -> None:
     world = shelf(lib)
     with pytest.raises(InvalidArgument, match="Upload it again"):
-        world.documents.reingest("👩🏽‍🚀 log.txt", background=True)
+        world.documents.reingest("👩🏽‍🚀 log.txt")
     secret = tmp_path / "elsewhere" / "secret.txt"
     secret.parent.mkdir()
     secret.write_text("Nobody was given this.")
     path = Path(world.documents.get("hut.txt").path)
     path.unlink()
     with raises_code("source_missing"):
-        world.documents.reingest("hut.txt", background=True)
+        world.documents.reingest("hut.txt")
     path.symlink_to(secret)
     with raises_code("source_outside"):
-        world.documents.reingest("hut.txt", background=True)
+        world.documents.reingest("hut.txt")
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)
     with pytest.raises(NotAllowed):
-        lib.library.under(writer).world("shelf").documents.reingest("boats.txt", background=True)
+        lib.library.under(writer).world("shelf").documents.reingest("boats.txt")

@@ -83,7 +83,7 @@ def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> 
     missing = world.ingest(f"{path}/notes/west.txt")
     assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
     put(lib, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
-    job = world.documents.reingest("north.txt", background=True)
+    job = world.documents.reingest("north.txt")
     until(lambda: world.jobs.get(job.id).state.is_over)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert "six" in world.documents.text("north.txt")

@@ -221,7 +221,7 @@ def test_page_is_ingested_in_the_background_and_again(world: World, server: WebS
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     server.pages["/a"] = page(html(story(6)))
-    again = world.documents.reingest("a", background=True)
+    again = world.documents.reingest("a")
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(again.id).state is JobState.DONE
     assert "Sentence 5" in world.documents.text("a")

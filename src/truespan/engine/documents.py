@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress, OnPrune
     from truespan.extensions.crawl.watching import OnError, Watch
     from truespan.ingest.plan import DryRun
-    from truespan.ingest.report import IngestReport
 
     Paths = str | PurePath | Sequence[str | PurePath]
 
@@ -413,22 +412,13 @@ class Documents(WorldPart, frozen=True):
             and (by := tuple(label for label in document.audience if label in own))
         ]
 
-    @overload
-    def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
-
-    @overload
-    def reingest(
-        self, reference: str | int, *, background: Literal[False] = False
-    ) -> IngestReport: ...
-
-    def reingest(self, reference: str | int, *, background: bool = False) -> IngestReport | Job:
-        """Read the file or page of a document again; its labels stay.
+    def reingest(self, reference: str | int) -> Job:
+        """Queue the file or page of a document to be read again; its labels stay.
 
         The file must still be where it was ingested from, and must not be a link.
 
         Args:
             reference: The document, by number, id, URL or path.
-            background: Whether to queue the ingestion and return its job at once.
 
         Raises:
             NotAllowed: The caller may not administer the world: a file of this machine is read.
@@ -460,8 +450,6 @@ class Documents(WorldPart, frozen=True):
             folder = access.components.sources.folder_of(document.path)
             options = replace(options, within=(folder,))
         request = IngestRequest((document.path,), options=options)
-        if not background:
-            return jobs.run(request)
         job = jobs.queue(request)
         submit_job(access.components, access.record().id, job)
         return job

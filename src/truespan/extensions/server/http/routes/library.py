@@ -288,7 +288,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
     An uploaded document is replaced by another upload of the same name.
     """
     world = context.world()
-    return accept_job(world, world.documents.reingest(context.path["document"], background=True))
+    return accept_job(world, world.documents.reingest(context.path["document"]))
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
