@@ -12,7 +12,6 @@ from threading import Lock
 from typing import ClassVar, NoReturn
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.protocols import Clock
@@ -44,8 +43,6 @@ class EmbedderOptions(Struct, frozen=True):
     dimensions: int | None = None
     in_flight: int = 2
     bounds: Bounds | None = None
-    seconds: int = 0
-    """Maximum time of a request; 0 for the default of the provider."""
     pace: RateLimiter | None = None
 
 
@@ -72,14 +69,11 @@ class HttpEmbedder(ABC):
         self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
     ) -> None:
         """Prepare a client, without connecting. `bounds` apply unless the options have others."""
-        bounds = options.bounds or bounds or Bounds()
-        if seconds := float(options.seconds):
-            bounds = replace(bounds, read_seconds=seconds, total_seconds=seconds)
         self._client = JsonClient(
             options.base_url,
             label=self.label,
             clock=options.clock,
-            bounds=bounds,
+            bounds=options.bounds or bounds,
             pace=options.pace,
             in_flight=options.in_flight,
             start_advice=self.start_advice,

@@ -71,7 +71,7 @@ CODE = FileFormat(
             " zig zsh",
         )
     ),
-    load=f"{_HERE}.code:load_code_file",
+    load=f"{_HERE}.text:load_code_file",
     is_text=True,
     needs_pattern=True,
 )

@@ -1,4 +1,4 @@
-"""Plain text: a block for each paragraph, with chapters from headings.
+"""Plain text: a block for each paragraph, with chapters from headings; code with its lines.
 
 A heading is recognised by its own words and by an earlier list of chapters.
 """
@@ -147,3 +147,24 @@ class Outline(Struct):
         if heading.rank == "part":
             self._parts[heading.kind] = heading.short
         self.chapter, self.section = ", ".join([*outer, heading.label]), None
+
+
+_OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""Line separators that editors do not count."""
+
+
+def load_code_file(name: str, data: bytes) -> Loaded:
+    text = require_text(name, data).replace("\r\n", "\n").replace("\r", "\n")
+    lines = clean(_OTHER_LINE_ENDS.sub(" ", text)).split("\n")
+    shown = [number for number, line in enumerate(lines) if line.strip()]
+    if not shown:
+        return Loaded(())
+    lines = lines[: shown[-1] + 1]
+    marks: list[PageStart] = []
+    offset = 0
+    for number, line in enumerate(lines[shown[0] :], shown[0] + 1):
+        if line.strip():
+            marks.append(PageStart(offset, number, "line"))
+        offset += len(line) + 1
+    text = "\n".join(lines[shown[0] :])
+    return Loaded((Block(BlockKind.CODE, text, name, pages=tuple(marks)),))
