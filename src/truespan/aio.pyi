@@ -168,35 +168,14 @@ class AsyncWorld:
         on_prune: OnPrune | None = ...,
         **options: Unpack[IngestArguments],
     ) -> IngestReport | Job: ...
-    @overload
-    async def add_texts(
-        self,
-        texts: Sequence[str],
-        *,
-        background: Literal[True],
-        ids: Sequence[str] | None = ...,
-        metadata: Sequence[Mapping[str, Any]] | None = ...,
-        **options: Unpack[TextArguments],
-    ) -> Job: ...
-    @overload
     async def add_texts(
         self,
         texts: Sequence[str],
         *,
         ids: Sequence[str] | None = ...,
         metadata: Sequence[Mapping[str, Any]] | None = ...,
-        background: Literal[False] = ...,
         **options: Unpack[TextArguments],
     ) -> IngestReport: ...
-    async def add_texts(
-        self,
-        texts: Sequence[str],
-        *,
-        ids: Sequence[str] | None = ...,
-        metadata: Sequence[Mapping[str, Any]] | None = ...,
-        background: bool = ...,
-        **options: Unpack[TextArguments],
-    ) -> IngestReport | Job: ...
     async def add_text(
         self,
         text: str,

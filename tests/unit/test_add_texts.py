@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.world_ingestion import as_uploads
 from truespan.errors import InvalidArgument
 from truespan.jobs.thread import JobThread
 
@@ -46,7 +47,7 @@ def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
 
 def test_add_texts_in_background_returns_a_job(lib: LibraryFixture) -> None:
     world = lib.library.world()
-    job = world.add_texts([KEY], ids=["key"], metadata=[{"team": "a"}], background=True)
+    job = world.ingest(as_uploads([KEY], ["key"], [{"team": "a"}]), background=True)
     assert job.kind == "ingest"
     queue = lib.library._components.queue
     assert isinstance(queue, JobThread)

@@ -180,28 +180,6 @@ class WorldIngestion:
             report.warnings += self._name_unused_generations()
         return report
 
-    @overload
-    def add_texts(
-        self,
-        texts: Sequence[str],
-        *,
-        background: Literal[True],
-        ids: Sequence[str] | None = None,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
-        **options: Unpack[TextArguments],
-    ) -> Job: ...
-
-    @overload
-    def add_texts(
-        self,
-        texts: Sequence[str],
-        *,
-        ids: Sequence[str] | None = None,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
-        background: Literal[False] = False,
-        **options: Unpack[TextArguments],
-    ) -> IngestReport: ...
-
     @list_arguments
     def add_texts(
         self,
@@ -209,9 +187,8 @@ class WorldIngestion:
         *,
         ids: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
-        background: bool = False,
         **options: Unpack[TextArguments],
-    ) -> IngestReport | Job:
+    ) -> IngestReport:
         """Add texts that are in memory; each becomes a document.
 
         Args:
@@ -226,7 +203,7 @@ class WorldIngestion:
                 are not as many ids or metadata as texts.
         """
         declared = DocumentOptions.from_arguments(**options)
-        return self._ingest_uploads(_as_uploads(texts, ids, metadata), declared, background)
+        return self._ingest_now(as_uploads(texts, ids, metadata), declared)
 
     @list_arguments
     def add_text(
@@ -249,7 +226,7 @@ class WorldIngestion:
         declared = DocumentOptions.from_arguments(title=title, source_url=source_url, **options)
         ids = None if id is None else [id]
         labels = None if metadata is None else [metadata]
-        return self._ingest_now(_as_uploads([text], ids, labels), declared)
+        return self._ingest_now(as_uploads([text], ids, labels), declared)
 
     def _ingest_uploads(
         self, uploads: Sequence[Upload], declared: DocumentOptions, background: bool
@@ -333,7 +310,7 @@ class WorldIngestion:
         return access
 
 
-def _as_uploads(
+def as_uploads(
     texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
 ) -> list[Upload]:
     """Return texts as files, each with its metadata; raises InvalidArgument."""

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 import truespan
 from truespan import __version__, errors
 from truespan.engine.world import World
+from truespan.engine.world_ingestion import as_uploads
 from truespan.extensions.proof.types import PublicKeys
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.bodies import Form
@@ -235,7 +236,8 @@ def ingest_sources(
             raise errors.InvalidArgument("The sample book takes no labels.")
         return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
     if any(texts.values()):
-        return accept_job(world, world.add_texts(**texts, **labels, background=True))
+        uploads = as_uploads(**texts)
+        return accept_job(world, world.ingest(uploads, **labels, background=True))
     return accept_job(world, ingest_pages(world, **pages, **labels))
 
 
