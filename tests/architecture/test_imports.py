@@ -67,8 +67,8 @@ EXTENSIONS = {
         "wire",
     },
     "server": {
-        "cli", "core", "engine", "errors", "extensions/checks",
-        "extensions/proof", "extensions/quality", "ingest", "maintenance", "observer", "parsing",
+        "cli", "core", "engine", "errors", "extensions/proof", "extensions/quality",
+        "ingest", "maintenance", "observer", "parsing",
         "protocols", "providers", "retrieval", "settings", "text", "truespan", "tables", "types",
         "wire", "wiring",
     },

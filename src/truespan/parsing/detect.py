@@ -31,6 +31,27 @@ _FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%\xef< \t\n\r\v\f")
 _ZIP_MARK_PLACE = 30
 _CONTENT_TYPES = b"[Content_Types].xml"
 
+ENDINGS_OF_TYPES = {
+    "application/epub+zip": ".epub",
+    "application/json": ".json",
+    "application/msword": ".doc",
+    "application/pdf": ".pdf",
+    "application/rtf": ".rtf",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/xhtml+xml": ".html",
+    "text/csv": ".csv",
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "text/rtf": ".rtf",
+}
+"""Endings of content types that web pages and attachments of messages state."""
+
 
 def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
     """Return whether to parse a file found in a folder or by a pattern."""

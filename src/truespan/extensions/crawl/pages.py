@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.parsing import supported
+from truespan.parsing.detect import ENDINGS_OF_TYPES
 from truespan.protocols import PageFetcher
 from truespan.types.source import (
     MAX_URL_LENGTH,
@@ -30,23 +31,6 @@ from truespan.types.source import (
 _PORTS = {"http": 80, "https": 443}
 _CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
-_ENDINGS = {
-    "text/html": ".html",
-    "application/xhtml+xml": ".html",
-    "text/markdown": ".md",
-    "application/pdf": ".pdf",
-    "application/epub+zip": ".epub",
-    "application/json": ".json",
-    "text/csv": ".csv",
-    "application/rtf": ".rtf",
-    "text/rtf": ".rtf",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
-    "application/vnd.oasis.opendocument.text": ".odt",
-    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
-}
-"""Ending for each content type; other types leave the format to name and content."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_PAGES = 10_000
 MAX_SITEMAPS = 50
@@ -116,9 +100,9 @@ def page_source(
 def name_to_parse(name: str, content_type: str) -> str:
     """Return the name for parsing a page; its content type decides the ending."""
     kind = content_type.partition(";")[0].strip().lower()
-    ending = _ENDINGS.get(kind)
-    if kind == "text/plain" and not supported(name):
-        ending = ".txt"
+    ending = ENDINGS_OF_TYPES.get(kind)
+    if kind == "text/plain" and supported(name):
+        ending = None
     return name if ending is None or name.lower().endswith(ending) else f"{name}{ending}"
 
 

@@ -26,7 +26,13 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.graphemes import shorten
-from truespan.parsing.detect import decode, decode_declared, format_by_name, supported
+from truespan.parsing.detect import (
+    ENDINGS_OF_TYPES,
+    decode,
+    decode_declared,
+    format_by_name,
+    supported,
+)
 from truespan.parsing.formats.html import load_html
 from truespan.text.clean import clean
 from truespan.types.source import Member, Refusal
@@ -435,23 +441,6 @@ def _join_flowed(lines: Sequence[str], deleted: bool) -> list[tuple[int, str]]:
     return [(depth, "".join(parts)) for depth, parts in joined]
 
 
-_ENDINGS = {
-    "application/pdf": ".pdf",
-    "application/epub+zip": ".epub",
-    "application/msword": ".doc",
-    "application/rtf": ".rtf",
-    "application/vnd.ms-excel": ".xls",
-    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
-    "application/vnd.oasis.opendocument.text": ".odt",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-    "text/csv": ".csv",
-    "text/html": ".html",
-    "text/markdown": ".md",
-    "text/plain": ".txt",
-    "text/rtf": ".rtf",
-}
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
 _MAX_NAME_LENGTH = 150
 _HIDDEN = frozenset(
@@ -491,7 +480,7 @@ def _attached_name(part: _Part) -> str:
     if is_picture and part.get_content_disposition() != "attachment":
         return ""
     shown = _file_name(_decode_words(name)) if name else ""
-    return shown or f"attachment{_ENDINGS.get(part.get_content_type(), '')}"
+    return shown or f"attachment{ENDINGS_OF_TYPES.get(part.get_content_type(), '')}"
 
 
 def _file_name(name: str) -> str:
@@ -513,7 +502,7 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
         (part, name) for part in _leaves(message, nested=True) if (name := _attached_name(part))
     )
     for part, name in islice(attached, MAX_ATTACHMENTS):
-        ending = "" if supported(name) else _ENDINGS.get(part.get_content_type(), "")
+        ending = "" if supported(name) else ENDINGS_OF_TYPES.get(part.get_content_type(), "")
         if not supported(f"{name}{ending}") or format_by_name(f"{name}{ending}").only_members:
             yield None
             continue
