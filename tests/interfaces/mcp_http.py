@@ -64,7 +64,8 @@ class Admitting:
         labels = Credentials.of(scope).labels()
         try:
             if given:
-                principal = self._library.server.admit(given.removeprefix("Bearer "), labels)
+                principal = self._library.server.admit(given.removeprefix("Bearer "))
+                principal = principal if labels is None else principal.for_audience(labels)
             else:
                 principal = Principal(None, OWNER)
         except NotAllowed as refusal:

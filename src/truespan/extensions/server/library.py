@@ -32,16 +32,11 @@ class LibraryServer:
         self._components = library._components
         self._authority = library._authority
 
-    def admit(self, secret: str, labels: frozenset[str] | None = None) -> Principal:
-        """Return the id and the authority of a token, of the library or of the identity provider.
-
-        With `labels`, the authority is limited to those that the token has, or to all of them if
-        the token may impersonate.
-        """
+    def admit(self, secret: str) -> Principal:
+        """Return id and authority of a token, of the library or of the identity provider."""
         from truespan.engine.tokens import authenticate
 
-        principal = authenticate(self._components, self._authority, secret)
-        return principal if labels is None else principal.for_audience(labels)
+        return authenticate(self._components, self._authority, secret)
 
     def metrics(self) -> bytes:
         """Return the metrics in the text format of Prometheus; empty if metrics are off."""
