@@ -97,18 +97,12 @@ def test_pages_are_compared_within_a_unit() -> None:
 
 @each_row("pages, expected", [
     # The pages of "ab cd ef gh", each from its offset on, and the label from 3 to 8.
-    ((), None),
-    (((8, 2),), None),
-    (((0, 1),), "page 1"),
-    (((4, 2),), "page 2"),
-    (((0, 1), (8, 2)), "page 1"),
-    (((0, 1), (3, 2), (7, 3)), "pages 2-3"),
-    (((3, 7, "slide"),), "slide 7"),
-    (((0, 12, "line"), (6, 30, "line")), "lines 12-30"),
+    ((), None), (((8, 2),), None), (((0, 1),), "page 1"), (((4, 2),), "page 2"),
+    (((0, 1), (8, 2)), "page 1"), (((0, 1), (3, 2), (7, 3)), "pages 2-3"),
+    (((3, 7, "slide"),), "slide 7"), (((0, 12, "line"), (6, 30, "line")), "lines 12-30"),
     (((3, 4, "cell"),), "cell 4"),
     (((0, 4, "row A:F"), (3, 5, "row A:F"), (6, 9, "row A:F")), "A5:F9"),
-    (((3, 5, "row B:B"),), "B5"),
-    (((3, 5, "row B:B"), (6, 6, "row B:B")), "B5:B6"),
+    (((3, 5, "row B:B"),), "B5"), (((3, 5, "row B:B"), (6, 6, "row B:B")), "B5:B6"),
     (((3, 5, "row A:F"), (6, 1, "row H:J")), "A5:F5, H1:J1"),
     (((3, 1, "row B:B"), (5, 3, "row B:C"), (6, 4, "row A:AB")), "A1:AB4"),
     (((3, 1, "row A:C"), (5, 1, "row D:E"), (6, 2, "row D:E")), "A1:C1, D1:E2"),

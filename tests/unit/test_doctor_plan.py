@@ -25,7 +25,6 @@ from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
 from truespan.types.vectors import Vector
 
-UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
 
 
@@ -39,18 +38,11 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
-def test_plan_repairs_all_that_it_found(tmp_path: Path, kind: str) -> None:
-    lib, _ = damaged(tmp_path, kind)
-    treatment = lib.library.maintenance.apply_plan(lib.library.doctor())
-    assert treatment.skipped == []
-    assert treatment.left.healthy
-
-
-@pytest.mark.parametrize("kind", MENDABLE)
-def test_applying_a_plan_twice_does_nothing(tmp_path: Path, kind: str) -> None:
+def test_plan_repairs_all_that_it_found_and_nothing_when_applied_again(tmp_path: Path, kind: str):
     lib, world = damaged(tmp_path, kind)
     plan = lib.library.doctor()
-    lib.library.maintenance.apply_plan(plan)
+    treatment = lib.library.maintenance.apply_plan(plan)
+    assert (treatment.skipped, treatment.left.healthy) == ([], True)
     before = lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)
     lib.library.maintenance.apply_plan(plan)
     assert (lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)) == before

@@ -73,13 +73,11 @@ def test_rule_knows_other_pronouns_and_carries_limited_words() -> None:
 
 @each_row("rewritten, accepted", [
     ("Why did Mr. Darcy leave?", True),
-    ("Why did Darcy leave and write letters to Elizabeth?", True),
-    ("Will Darcy leave?", True),
+    ("Why did Darcy leave and write letters to Elizabeth?", True), ("Will Darcy leave?", True),
     # An answer, not a question.
     ("Darcy wrote the letter.", False),
     # A name, a number and a content word that no turn has.
-    ("Why did Darcy marry Elizabeth?", False),
-    ("Why did Wickham leave?", False),
+    ("Why did Darcy marry Elizabeth?", False), ("Why did Wickham leave?", False),
     ("Why did he leave in 1812?", False),
     # An English word that is a function word elsewhere.
     ("Why did Darcy die?", False),

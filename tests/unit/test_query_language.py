@@ -17,20 +17,12 @@ UNKNOWN = other_profile()
 
 @proves("answers.cross-language")
 @each_row("query, language", [
-    ("Who signed the lease of the house?", "en"),
-    ("Wer hat den Mietvertrag unterschrieben?", "de"),
-    ("Кто подписал договор аренды?", "ru"),
-    ("谁签署了房屋的租约？", "zh"),
+    ("Who signed the lease of the house?", "en"), ("Wer hat den Mietvertrag unterschrieben?", "de"),
+    ("Кто подписал договор аренды?", "ru"), ("谁签署了房屋的租约？", "zh"),
     # Too short for the detector, but not without stop words.
-    ("Who has the key?", "en"),
-    ("Wer hat ihn?", "de"),
-    ("¿Quién es él?", "es"),
+    ("Who has the key?", "en"), ("Wer hat ihn?", "de"), ("¿Quién es él?", "es"),
     # Too short to tell.
-    ("the key", None),
-    ("de la casa", None),
-    ("Mietvertrag", None),
-    ("Miami", None),
-    ("", None),
+    ("the key", None), ("de la casa", None), ("Mietvertrag", None), ("Miami", None), ("", None),
 ])  # fmt: skip
 def test_query_language_is_told_by_a_few_words(query: str, language: str | None) -> None:
     assert query_language(MULTILINGUAL, query) == language
@@ -40,14 +32,10 @@ def test_query_language_is_told_by_a_few_words(query: str, language: str | None)
 
 
 @each_row("query, text, crosses", [
-    ("en", "de", True),
-    ("de", "en-GB", True),
-    ("en", "en-GB", False),
-    ("zh", "ZH_tw", False),
+    ("en", "de", True), ("de", "en-GB", True), ("en", "en-GB", False), ("zh", "ZH_tw", False),
     (None, "de", False),
     # The model does not know Greek: similarity says little.
-    ("el", "de", False),
-    ("en", "el", False),
+    ("el", "de", False), ("en", "el", False),
 ])  # fmt: skip
 def test_languages_cross_if_the_model_knows_both(query: str | None, text: str, crosses: bool):
     assert crosses_languages(MULTILINGUAL, query, text) is crosses

@@ -22,24 +22,17 @@ HEAD, VALUE, OTHER = "<tr><th>a<th>b", "<tr><td>1<td>2", "<tr><td>3<td>4"
 
 
 @each_row("inner, count", [
-    (f"<thead>{HEAD}</thead>{VALUE}", 1),
-    (f"<thead><tr><td>a<td>b</thead><tbody>{VALUE}", 1),
+    (f"<thead>{HEAD}</thead>{VALUE}", 1), (f"<thead><tr><td>a<td>b</thead><tbody>{VALUE}", 1),
     (f"<thead><tr><th colspan=2>Ages{HEAD}</thead>{VALUE}", 2),
-    (f"<thead><tr><th>a<img src=x><th>b</thead>{VALUE}", 1),
-    (f"{HEAD}{VALUE}{OTHER}", 1),
-    (f"<tr><th colspan=2>Ages{HEAD}{VALUE}", 2),
-    (f"<tr><td><th>a<th>b{VALUE}", 1),
+    (f"<thead><tr><th>a<img src=x><th>b</thead>{VALUE}", 1), (f"{HEAD}{VALUE}{OTHER}", 1),
+    (f"<tr><th colspan=2>Ages{HEAD}{VALUE}", 2), (f"<tr><td><th>a<th>b{VALUE}", 1),
     (f"<tr>{HEAD}{VALUE}", 1),
     # Headings of groups of rows.
     (f"{HEAD}<tr><th colspan=2>Europe{VALUE}<tr><th colspan=2>Asia{OTHER}", 1),
     (f"<thead>{HEAD}</thead><tr><th colspan=2>Europe{VALUE}", 1),
     # Headings of rows.
-    (f"<tr><th>a<td>1<tr><th>b<td>2{VALUE}", 0),
-    (f"{VALUE}{HEAD}", 0),
-    (f"{HEAD}{HEAD}", 0),
-    (f"<thead>{HEAD}</thead>", 0),
-    (f"{VALUE}{OTHER}", 0),
-    (f"loose words{HEAD}{VALUE}", 0),
+    (f"<tr><th>a<td>1<tr><th>b<td>2{VALUE}", 0), (f"{VALUE}{HEAD}", 0), (f"{HEAD}{HEAD}", 0),
+    (f"<thead>{HEAD}</thead>", 0), (f"{VALUE}{OTHER}", 0), (f"loose words{HEAD}{VALUE}", 0),
 ])  # fmt: skip
 def test_html_header_rows_are_those_of_thead_or_of_heading_cells(inner: str, count: int):
     found = table_of("a.html", f"<p>x</p><table>{inner}</table>".encode())
