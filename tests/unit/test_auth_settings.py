@@ -82,15 +82,13 @@ def test_contradictory_settings_are_refused(tmp_path: Path, text: str) -> None:
         identities_of(tmp_path, text)
 
 
-def test_keys_may_be_in_a_file(tmp_path: Path) -> None:
+def test_keys_may_be_in_a_file_and_the_issuer_in_the_environment(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps({"keys": []}), encoding="utf-8")
     text = AUTH.replace("jwks_url", "jwks_file").replace(
         "https://login.example.org/keys", "keys.json"
     )
     assert identities_of(tmp_path, text + RULE) is not None
 
-
-def test_issuer_may_come_from_the_environment(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {"TRUESPAN_AUTH_ISSUER": "https://login.example.org/"})
     assert settings.auth.issuer == "https://login.example.org/"
 

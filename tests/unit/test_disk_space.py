@@ -21,12 +21,9 @@ def test_missing_disk_space_is_refused_with_both_sizes(tmp_path: Path):
 
 
 @proves("store.disk-reserve")
-def test_free_disk_space_is_accepted(tmp_path: Path):
+def test_disk_space_of_folder_or_parent_is_accepted_or_refused(tmp_path: Path):
     require_space(tmp_path, 0)
     require_space(tmp_path, 1)
-
-
-def test_disk_space_of_a_missing_folder_is_its_parents(tmp_path: Path):
     require_space(tmp_path / "not" / "yet", 1)
     with pytest.raises(StorageFull):
         require_space(tmp_path / "not" / "yet", EXABYTE)

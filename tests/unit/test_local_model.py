@@ -75,24 +75,22 @@ def test_bundled_file_with_one_bit_changed_is_refused(bundled_folder: Path, name
     assert "reinstall" in refusal.value.advice
 
 
-def test_other_files_have_another_revision(tmp_path: Path) -> None:
+def test_revision_differs_by_content_and_changes_are_refused(tmp_path: Path) -> None:
     one = LocalModel(put(tmp_path / "one", network=b"a"))
     other = LocalModel(put(tmp_path / "other", network=b"b"))
     assert len({one.revision, other.revision, BUNDLED.revision}) == 3
+
+    model = LocalModel(put(tmp_path))
+    assert model.revision
+    put(tmp_path, network=b"another network")
+    with pytest.raises(ModelUnavailable, match="The SHA-256 of"):
+        model.read(NETWORK_FILE)
 
 
 def test_equal_files_in_any_folder_have_the_same_revision(tmp_path: Path) -> None:
     for name in FILES:
         shutil.copy(BUNDLED_FOLDER / name, tmp_path)
     assert LocalModel(tmp_path).revision == BUNDLED.revision
-
-
-def test_folder_changed_after_its_revision_was_read_is_refused(tmp_path: Path) -> None:
-    model = LocalModel(put(tmp_path))
-    assert model.revision
-    put(tmp_path, network=b"another network")
-    with pytest.raises(ModelUnavailable, match="The SHA-256 of"):
-        model.read(NETWORK_FILE)
 
 
 @pytest.mark.usefixtures("bundled_folder")

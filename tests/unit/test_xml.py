@@ -9,7 +9,6 @@ from tests.support.rows import each_row
 from truespan.errors import SourceRefused
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
 
-_STEPS = ("bcdefghi", "cdefghij")
 LAUGHS = (
     '<!DOCTYPE a [<!ENTITY b "ha">'
     + "".join(
