@@ -360,7 +360,6 @@ def test_image_is_built_from_the_lock_on_a_pinned_slim_base() -> None:
     build, last = stages()
     base = build[0].split()[1]
     version = re.fullmatch(r"python:(3\.\d+)\.\d+-slim-[a-z]+", base)
-
     assert last[0].split()[1] == base
     assert version is not None
     assert version[1] in ("3.11", "3.12", "3.13")
@@ -447,7 +446,6 @@ def test_settings_package_and_docs_name_the_same_versions_of_the_server() -> Non
         for entry in declared["project"]["optional-dependencies"]["server"]
         if entry.startswith("qdrant-client")
     ]
-
     after = f"{NEWEST[0]}.{NEWEST[1] + 1}"
     assert package == f"qdrant-client>={OLDEST[0]}.{OLDEST[1]},<{after}"
     assert f"Qdrant {SUPPORTED}" in (ROOT / "docs/deployment.md").read_text()

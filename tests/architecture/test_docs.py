@@ -278,9 +278,7 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
     ]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
-
     rows = table_rows(sections_of(DOCS / "retrieval.md")["Warnings"])
-
     assert {row[0] for row in rows} == given
 
 
@@ -292,7 +290,6 @@ def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
     sections = sections_of(DOCS / "answers.md")
     codes = [row[0] for row in table_rows(sections["Modes"])]
-
     assert {row[0] for row in table_rows(sections["Answer warnings"])} == given
     assert {*AnswerMode, *DecisionReason, *Refusal} <= set(codes)
 
@@ -408,7 +405,6 @@ def test_contributing_names_only_files_that_exist() -> None:
         for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
         for part in re.findall(r"`([\w./]+)`", row)
     }
-
     assert sorted(path for path in named | parts if not (ROOT / path).exists()) == []
 
 

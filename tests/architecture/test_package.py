@@ -97,7 +97,6 @@ def test_source_distribution_contains_every_file_of_the_project(tmp_path: Path) 
     ).stdout.split("\0")
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = {member.name.partition("/")[2] for member in archive if member.isfile()}
-
     assert {name for name in listed if name and (ROOT / name).exists()} - names == set()
     assert {name for name in names if "__pycache__" in name or name.startswith(".venv")} == set()
 

@@ -68,7 +68,6 @@ def test_marks_name_known_promises():
 def test_proofs_are_sorted_and_a_promise_without_one_is_open():
     listed = (Promise(1, "a.b", ("T",), "Proved."), Promise(2, "a.c", ("T",), "Open."))
     claims = {"tests/b.py::test_b": frozenset({"a.b"}), "tests/a.py::test_a": frozenset({"a.b"})}
-
     assert promises.proofs_of(listed, claims) == {
         "a.b": ["tests/a.py::test_a", "tests/b.py::test_b"],
         "a.c": [],

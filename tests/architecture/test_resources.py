@@ -71,6 +71,5 @@ def test_whoever_catches_an_error_of_the_system_asks_what_ran_out() -> None:
         if not any(word in source for word in ASKS)
         and source.split(":\n", 1)[-1].strip() != "raise"
     }
-
     assert missing - HARMLESS.keys() == set()
     assert HARMLESS.keys() - {place for place, _ in found} == set(), "no longer there"

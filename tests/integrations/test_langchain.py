@@ -79,9 +79,7 @@ def test_the_standard_tests_are_there() -> None:
 
 def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
-
     found = door.TruespanRetriever(world=shelf.world, k=3).invoke(QUESTION)
-
     assert [one.page_content for one in found] == [c.content for c in bundle.retrieved_chunks]
     for one, note in zip(found, bundle.metadata.sources, strict=True):
         assert set(one.metadata) == CITED

@@ -56,7 +56,6 @@ def test_an_image_is_read_in_a_child_process_with_its_limits():
         )
     finally:
         parser.close()
-
     assert text_of(found) == " ".join(FIRST)
     assert found.blocks[0].pages[0].unit == "scanned page"
     assert found.warnings[0].startswith("1 of 1 pages were read by text recognition")

@@ -74,9 +74,7 @@ def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
     visit.find("#options summary").click()
     visit.find("#way").select_option("search")
     visit.find("#top-k").fill("2")
-
     visit.ask(QUESTION)
-
     expect(visit.find("#panel-context .card")).to_have_count(2)
     assert len(visit.bodies("/search")) == 1
     visit.find("#version").fill("9.9")
@@ -128,7 +126,6 @@ def test_best_first_is_sorted_by_the_score_that_is_shown(visit: Visit) -> None:
         visit.ask("key of the boathouse and the lever of the sluice gate of the mill")
         scores = visit.find("#panel-context .card-head .score").all_inner_texts()
         shown[mode] = [float(score) for score in scores if score != "–"]
-
     assert all(len(scores) > 1 for scores in shown.values())
     assert {mode: sorted(scores, reverse=True) for mode, scores in shown.items()} == shown
 
@@ -223,11 +220,9 @@ def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:
 
 def test_text_that_is_selected_can_be_asked_about_and_is_located(visit: Visit) -> None:
     visit.open("The Copper Heron")
-
     visit.find("#s3").select_text()
     visit.find("#ask-selection").click()
     visit.settled()
-
     sent = visit.page.evaluate("document.querySelector('#selection').innerText")
     assert "oiled it on the first day" in sent
     expect(visit.find(".located")).to_contain_text("sentence 3")

@@ -272,7 +272,6 @@ def test_the_report_can_be_read_on_every_screen(
     visit.find("#evaluate-vector").check()
     visit.find("#evaluate-keyword").check()
     evaluate(visit)
-
     assert visit.page.evaluate(CONTRAST) == []
     if screen is PHONE:
         assert visit.page.evaluate(SMALL) == []

@@ -130,7 +130,6 @@ def test_words_stand_out_from_their_ground_in_both_schemes(
         color_scheme=scheme,
         reduced_motion="reduce",
     )
-
     assert everything(visit, scheme) == []
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
     darkness = sum(map(int, re.findall(r"\d+", ground)[:3])) < 200

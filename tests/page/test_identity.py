@@ -73,7 +73,6 @@ def test_people_sign_in_with_the_provider(
     issuer.user = {"groups": ["staff"], "sub": "ana"}
     visit = arrive(visits, company, issuer, viewport=size)
     visit.find("#signin-provider").click()
-
     expect(visit.find("#view-signin")).to_be_hidden()
     expect(visit.find("#world option")).to_have_text(["handbook"])
     kept = stored(visit)

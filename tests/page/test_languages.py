@@ -47,7 +47,6 @@ def test_german_texts_fit_on_a_phone(visits: Visits, harbour: Served) -> None:
     visit.find("label.seg").filter(has_text="Als Leser").click()
     expect(visit.find("#slider")).to_be_visible()
     found += visit.page.evaluate(WIDE)
-
     assert found == []
 
 

@@ -109,7 +109,6 @@ def test_reader_replies_hold_no_word_ahead_of_the_slider(visit: Visit) -> None:
 
 def test_the_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> None:
     reading(visit, "marked", LAST_READ)
-
     expect(visit.find("#boundary q")).to_contain_text(BOUNDARY)
     expect(visit.find(f"#s{LAST_READ} + #here")).to_have_text("You are here")
     expect(visit.find(f"#s{LAST_READ}")).not_to_have_class(re.compile("unread"))
@@ -117,7 +116,6 @@ def test_the_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> 
     expect(unread).to_have_class(re.compile("unread"))
     expect(unread).to_have_attribute("aria-hidden", "true")
     assert "blur" in unread.evaluate("span => getComputedStyle(span).filter")
-
     visit.find("#veil").uncheck()
     assert unread.evaluate("span => getComputedStyle(span).filter") == "none"
 

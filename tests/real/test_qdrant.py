@@ -58,7 +58,6 @@ def test_requests_after_idle_connections_succeed(options: ServerOptions) -> None
         time.sleep(gap)
         found.append(len(index.search(scope, leaning(0.5), limit=1, floor=None)))
     index.close()
-
     assert found == [1] * len(GAPS)
 
 
@@ -71,7 +70,6 @@ def test_deleted_points_are_rewritten_away(options: ServerOptions) -> None:
     fate = index.erase(scope.profile)
     left = index.count(scope)
     index.close()
-
     assert (fate, left) == (FileTreatment.REQUESTED, len(points[1::2]))
 
 

@@ -36,7 +36,6 @@ def test_add_text_revises_a_known_id_and_repeats_nothing_without(tmp_path: Path)
     [document] = world.documents.list()
     assert world.documents.text("key.txt") == "The key is lost."
     assert document.active == 2
-
     world = make_library(tmp_path).library.world()
     first, again = world.add_text(KEY), world.add_text(KEY)
     assert (len(first.ingested), again.ingested, again.unchanged) == (1, [], 1)

@@ -37,7 +37,6 @@ def test_members_come_out_as_they_went_in(method: int) -> None:
         made.writestr("folder/ä.txt", b"text" * 1000)
         made.writestr("empty", b"")
     archive = opened(buffer.getvalue())
-
     assert archive.names == {"folder/ä.txt", "empty"}
     assert archive.read("folder/ä.txt") == b"text" * 1000
     assert archive.read("empty") == b""
@@ -157,7 +156,6 @@ def test_archive_refuses_declared_sizes_beyond_the_limits(monkeypatch: pytest.Mo
     monkeypatch.setattr(limits, "MAX_MEMBER_SIZE", 1000)
     with raises_code("source_too_large"):
         opened(packed({"a": "x" * 1001}))
-
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
     with raises_code("source_too_large"):
         opened(packed({"a": "x" * 600, "b": "y" * 600}))

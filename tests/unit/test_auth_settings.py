@@ -88,7 +88,6 @@ def test_keys_may_be_in_a_file_and_the_issuer_in_the_environment(tmp_path: Path)
         "https://login.example.org/keys", "keys.json"
     )
     assert identities_of(tmp_path, text + RULE) is not None
-
     settings = read_settings(tmp_path, {"TRUESPAN_AUTH_ISSUER": "https://login.example.org/"})
     assert settings.auth.issuer == "https://login.example.org/"
 

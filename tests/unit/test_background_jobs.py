@@ -99,7 +99,6 @@ def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, wor
     job = world.ingest(
         [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
     )
-
     assert settled(lib, world, job).state is JobState.DONE
     [document] = world.documents.list()
     assert (document.name, document.path) == ("tale.txt", "upload:tale.txt")
@@ -115,7 +114,6 @@ def test_the_same_name_is_the_same_document(lib: LibraryFixture, world: World) -
             world.ingest([Upload("a.txt", text)], background=True)
             for text in (b"The first.", b"The second.")
         ]
-
     assert [settled(lib, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
     [document] = world.documents.list()
     assert document.active == 2
@@ -216,10 +214,8 @@ def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture, world: 
     failed = settled(lib, world, job)
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
     assert files(lib)
-
     lib.embedder.before = None
     again = world.jobs.resume(job.id, background=True)
-
     assert (again.id, again.state, again.error) == (job.id, JobState.QUEUED, None)
     assert settled(lib, world, job).state is JobState.DONE
     assert files(lib) == []
@@ -356,14 +352,12 @@ def test_what_somebody_stopped_on_purpose_is_left_alone(lib: LibraryFixture, wor
 def test_crashing_job_is_not_resumed_forever(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job = left_by(lib, world, state="running", crashes=MAX_CRASHES - 2)
-
     with held_up(lib):
         [taken] = lib.library.server.resume_waiting()
         assert taken.crashes == MAX_CRASHES - 1
         lib.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
         assert lib.library.server.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-
     assert world.jobs.resume(job.id, background=True).crashes == 0
     assert settled(lib, world, job).state is JobState.DONE
 
@@ -383,12 +377,10 @@ def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job, store, scope = left_by(lib, world), lib.store, lib.scope(world)
     assert store.jobs.interrupt(scope, job.id, job.process)
-
     tries = [
         store.jobs.requeue(scope, job.id, name, seen=JobState.INTERRUPTED, crashes=0)
         for name in ("one", "other")
     ]
-
     assert tries == [True, False]
     assert world.jobs.get(job.id).process == "one"
     assert not store.jobs.interrupt(scope, job.id, "other")
@@ -418,9 +410,7 @@ def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
         world = lib.world(a__txt=STORY)
         job = world.jobs.list()[0]
         lib.journal.clear()
-
         world.jobs.get(job.id)
-
         assert lib.journal == ["store.worlds.find", "store.catalogs.scope_of", "store.jobs.find"]
         plan = lib.sql("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = ?", job.id)
         assert "SEARCH jobs USING INDEX" in str(plan)

@@ -91,7 +91,6 @@ def test_the_stated_shares_are_kept() -> None:
     given = overlapping(3)
     strict = calibrate(given, keep=0.8, precision=0.95).proposal
     mild = calibrate(given, keep=0.99, precision=0.7).proposal
-
     assert strict is not None
     assert mild is not None
     assert strict.floor > mild.floor

@@ -49,7 +49,6 @@ def test_shipped_calibration_is_valid_and_discriminates() -> None:
     assert DecisionSettings(**found.thresholds()).threshold_low == found.threshold_low
     assert found.calibrated_floor <= found.threshold_low < found.threshold_high
     assert found.unrelated_high <= found.calibrated_floor
-
     found = local_calibration()
     assert not found.discriminates(DEFAULT_FLOOR)
     assert not found.discriminates(RELEVANCE_FLOOR)

@@ -36,9 +36,7 @@ def proved(texts: list[str], room: int, change: Change | None = None) -> list[Ve
 @given(st.integers(1, 200), st.integers(0, 50), st.integers(1, 300))
 def test_canary_places_differ_when_the_batch_is_reversed(size: int, seed: int, room: int) -> None:
     texts = batch_of(size, seed)
-
     places = canary_places(texts, min(most_canaries(size + room), room))
-
     total = size + len(places)
     assert len(places) == (0 if size < 2 else 1 if size < 8 or room < 2 else 2)
     assert places == sorted(set(places))

@@ -26,7 +26,6 @@ def test_read_texts_returns_distinct_texts_of_some_length() -> None:
 def test_read_vectors_returns_those_of_the_bundled_model() -> None:
     embedder = LocalEmbedder(LocalModel())
     texts, vectors = cohort.read_texts(), cohort.read_vectors(embedder.profile)
-
     assert vectors is not None
     assert len(vectors) == len(texts)
     assert all(abs(norm_of(vector) - 1) < 1e-6 for vector in vectors)

@@ -54,7 +54,6 @@ def test_each_query_and_metric_is_set_against_itself() -> None:
         "a": 0.0, "b": -1.0, "c": pytest.approx(1 - 1 / math.log2(4)),
     }  # fmt: skip
     assert (comparison.better, comparison.worse, comparison.same) == (1, 1, 1)
-
     metrics = {one.name: one for one in changed({"a": 1, "b": 2}, {"a": 1, "b": 1}).metrics}
     assert (metrics["reciprocal_rank"].old, metrics["reciprocal_rank"].new) == (0.75, 1.0)
     assert metrics["reciprocal_rank"].difference == 0.25
@@ -120,7 +119,6 @@ def test_gate_passes_only_drops_within_the_allowance() -> None:
     verdict = gate(changed({"a": 2, "b": 1}, {"a": 1, "b": 1}), 0.0)
     assert verdict.passed
     assert verdict.reasons == ()
-
     comparison = changed(dict.fromkeys("abcd", 1), {**dict.fromkeys("abc", 1), "d": 0})
     assert gate(comparison, 0.25).passed
     verdict = gate(comparison, 0.2499)

@@ -170,7 +170,6 @@ def test_lists_in_docx_files_are_recognised():
         )
         if len(found := lists_in("book.docx", file)) != count:
             wrong[name] = found
-
     assert wrong == {}
 
 

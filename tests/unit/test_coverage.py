@@ -91,7 +91,6 @@ def test_window_coverage_needs_words_close_together_in_any_order() -> None:
     assert cover(measured, apart).share == 1.0
     assert 0.0 < cover(measured, apart).window < 1.0
     assert cover(measured, TEXTS[0]).window == 1.0
-
     query = "keeper lit lamp dusk storm ship night rowed ashore"
     measured = rarity(query)
     text = " ".join(reversed(query.split()))

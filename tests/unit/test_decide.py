@@ -278,9 +278,7 @@ def test_raw_mode_applies_to_thresholds_only() -> None:
     settings = DecisionSettings(
         score_mode=ScoreMode.RAW, distance=Distance.DOT, raw_dot_low=-0.5, raw_dot_high=0.1
     )
-
     explained = decide(Evidence(settings, 3, (chunk("a", 0.52),))).to_json()
-
     assert explained["thresholds"] == {"low": -0.44, "high": 0.16}
     assert (explained["max_similarity"], explained["max_score"]) == (0.52, 0.04)
     assert explained["gates"][0]["found"] == 0.52

@@ -22,7 +22,6 @@ def refused(**settings: Any) -> str:
 
 def test_the_defaults_are_those_of_the_contract() -> None:
     settings = DecisionSettings()
-
     assert (settings.threshold_low, settings.threshold_high) == (0.25, 0.55)
     assert settings.short_query_max_tokens == 3
     assert settings.short_query_threshold_low == 0.28

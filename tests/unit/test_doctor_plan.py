@@ -64,9 +64,7 @@ def test_generation_without_its_model_is_a_problem(tmp_path: Path) -> None:
     # No alias names the second generation, so that its model is not checked.
     assert lib.library.doctor(machine=True).problems == []
     lib.embedder.profile = other_profile(revision="9")
-
     plan = lib.library.doctor(machine=True)
-
     assert [check.name for check in plan.problems] == ["model of world, generation 1"]
     assert not plan.healthy
     assert lib.embedder.profile.revision not in plan.problems[0].says

@@ -38,10 +38,8 @@ def the_world(lib: LibraryFixture) -> World:
 def test_wrong_tally_is_found_alone_and_recounted(lib: LibraryFixture, statement: str) -> None:
     right = lib.sql(TALLIES)
     lib.sql(statement)
-
     plan = lib.library.doctor()
     treatment = lib.library.maintenance.apply_plan(plan)
-
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
     assert treatment.done == {Action.COUNT_AGAIN: 1}
     assert treatment.left.healthy

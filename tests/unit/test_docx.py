@@ -146,7 +146,6 @@ def test_a_paragraph_whose_end_was_deleted_goes_on_in_the_next(mark: str) -> Non
 
 def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
     cap = '<w:framePr w:dropCap="{}" w:lines="3" w:wrap="around"/>'
-
     for kind, expected in (
         ("drop", ["Drop cap.", "Next."]),
         ("margin", ["Drop cap.", "Next."]),

@@ -113,7 +113,6 @@ def test_pictures_count_once_and_not_when_deleted() -> None:
     found = loaded(p(r("a") + r(both)))
     assert [figure.figure.alt for figure in found.blocks[0].figures] == ["new"]
     assert found.pictures.blips == 1
-
     found = loaded(p(r("a") + f"<w:del w:id='1'>{picture('i1')}</w:del>"))
     assert (found.blocks[0].figures, found.pictures.blips) == ((), 0)
 

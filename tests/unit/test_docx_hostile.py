@@ -82,7 +82,6 @@ def test_entities_are_refused_in_every_part(member: str) -> None:
         p(r("a") + note_mark(1)), styles=style("A"), numbering=num(1), footnotes=note(1, "n"),
         core="<core/>", members={member: DOCTYPE},
     )  # fmt: skip
-
     with raises_code("source_unsafe"):
         load(data)
 

@@ -86,7 +86,6 @@ def test_numbered_headings_carry_their_numbers() -> None:
     place = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
     styles = style("H0", "heading 1", inner=place) + style("H1", "heading 2", inner=place)
     body = p("A", style="H0") + p("B", style="H1") + p("C", style="H1") + p("D", style="H0")
-
     assert places(body, styles=styles, numbering=abstract(first, second) + num(1)) == [
         ("1 A", "1 A", None), ("1.1 B", "1 A", "1.1 B"), ("1.2 C", "1 A", "1.2 C"),
         ("2 D", "2 D", None),

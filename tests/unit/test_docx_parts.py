@@ -72,11 +72,9 @@ def test_the_words_of_a_diagram_are_read() -> None:
         f"<dgm:pt><dgm:t><a:p><a:r><a:t>{word}</a:t></a:r></a:p></dgm:t></dgm:pt>"
         for word in ("plan", "do")
     )
-
     model = f"<dgm:dataModel {NAMES}><dgm:ptLst>{words}</dgm:ptLst></dgm:dataModel>"
     members = {"word/diagrams/data1.xml": model}
     relations = [("d1", "diagramData", "diagrams/data1.xml")]
-
     assert texts(body, members=members, relations=relations) == ["a", "plan", "do"]
 
 

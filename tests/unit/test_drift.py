@@ -47,7 +47,6 @@ def test_the_first_time_gives_the_vectors_to_keep() -> None:
 def test_stored_probe_is_never_replaced() -> None:
     embedder = Changing()
     kept = first = probe(embedder)
-
     for step in range(5):
         embedder.change = nudged(0.008 * step)
         kept = probe(embedder, kept)

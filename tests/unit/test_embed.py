@@ -422,7 +422,6 @@ def test_the_canary_travels_with_batches_of_several_and_is_not_kept() -> None:
     assert embedder.documents.count(CANARY) == 1 + 6
     assert hash_text(CANARY) not in found
     assert len(found) == 40
-
     embedder = Joint("none")
     embed(embedder, ["one"])
     assert embedder.documents == ["one"]
@@ -430,7 +429,6 @@ def test_the_canary_travels_with_batches_of_several_and_is_not_kept() -> None:
 
 def test_shared_canary_is_embedded_once() -> None:
     embedder, kept = Joint("none"), Canary()
-
     for number in range(3):
         texts = hashed([f"word{number}", f"other{number}"])
         list(
@@ -439,7 +437,6 @@ def test_shared_canary_is_embedded_once() -> None:
                 canary=kept,
             )
         )  # fmt: skip
-
     assert embedder.documents.count(CANARY) == 1 + 3
 
 

@@ -54,7 +54,6 @@ def test_pages_come_in_the_order_of_the_spine(version: int, folder: str, package
         {"two.xhtml": TWO, "one.xhtml": ONE}, version=version, folder=folder, package=package,
         spine=["one.xhtml", "two.xhtml"],
     )  # fmt: skip
-
     assert texts(book) == ["One", "First.", "Two", "Second."]
     assert load("a.epub", book.data()).blocks == loaded(book).blocks
 
@@ -90,7 +89,6 @@ def test_missing_and_unreadable_pages_are_reported():
     )
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("2 pages are listed in the book and missing.",)
-
     book = Book({"bad.xhtml": b"\x00\x01\x02\x03" * 9, "two.xhtml": TWO})
     assert texts(book) == ["Two", "Second."]
     assert loaded(book).warnings == ("1 page is unreadable and left out.",)
@@ -219,7 +217,6 @@ def test_epub_entries_without_target_use_the_next_or_nothing():
     assert places(Book(pages, contents)) == [
         ("Part I: One", "Part I", "One"), ("Two", "Part I", "Two"), ("c", "Part I", "Two"),
     ]  # fmt: skip
-
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
     found = places(Book(CHAPTERS, contents))
     assert found[0] == ("One", "One", None)
@@ -356,7 +353,6 @@ def test_printed_pages_begin_at_their_exact_place():
         "<p>four<a epub:type='pagebreak'>9</a></p><span epub:type='pagebreak' title='xi'/>"
     )
     book = Book({"a.xhtml": page(body + "<hr epub:type='pagebreak' title='10'/>"), "b.xhtml": ONE})
-
     assert [(block.text, block.pages) for block in loaded(book).blocks] == [
         ("one two", (PageStart(4, 7),)), ("three", (PageStart(0, 8),)),
         ("four", (PageStart(4, 9),)), ("One", (PageStart(0, 10),)), ("First.", ()),

@@ -180,7 +180,6 @@ def test_table_has_a_line_for_each_query_in_plain_characters() -> None:
     assert "unjudged" in lines[5]
     assert "blank_query" in lines[6]
     assert lines[7].split()[:3] == ["mean", "0.6667", "0.4444"]
-
     query = replace(asked("a"), query="x\x1b[31m\u202ereversed\ttab\n" + "long " * 50)
     table = evaluation_table(evaluate("one", [query], lambda _: []))
     assert not set("\x1b\u202e\t") & set(table)

@@ -147,7 +147,6 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
     [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
     profile = other_profile(provider=key[0], model=key[1], revision=key[2])
     rules = AnswerRules().for_profile(profile, profile.calibration, Defaults.RECOMMENDED).evidence
-
     assert rules is not None
     assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.0)
     assert (rules.usual_floor, rules.further_word_weight) == (0.047, 0.136)

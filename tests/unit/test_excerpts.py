@@ -76,7 +76,6 @@ def test_excerpt_has_at_most_the_maximum_length() -> None:
             SentenceWords(0, 20, frozenset({"inn"})),
             SentenceWords(20, length, frozenset({"key"})),
         ]
-
         assert grow(run, 0, 0) == (ends or (0, 0))
         assert grow(run, 1, 1) == (ends or (1, 1))
         [excerpt] = choose_excerpts([[run]], RARITY)

@@ -89,7 +89,6 @@ class CountingIndex(MemoryIndex):
 @pytest.mark.recommended
 def test_long_query_ranks_what_is_close_to_the_best_higher(tmp_path: Path) -> None:
     _, world = fill(tmp_path)
-
     found, plain = (one.search(LONG, floor=0.0) for one in (world, without_feedback(world)))
     assert sources(found)[3:] == ["near.txt", "far.txt"]
     assert sources(plain)[3:] == ["far.txt", "near.txt"]
@@ -105,7 +104,6 @@ def test_short_query_reads_no_vector_and_searches_once(tmp_path: Path) -> None:
     index = CountingIndex()
     lib, world = fill(tmp_path, index=index)
     almost = " ".join(LONG.split()[: MIN_FEEDBACK_WORDS - 1])
-
     for query, has_feedback in ((SHORT, False), (almost, False), (LONG, True)):
         index.searches = 0
         with counting_vectors(lib) as read:

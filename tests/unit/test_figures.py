@@ -88,7 +88,6 @@ def test_figure_uses_the_caption_above_once() -> None:
         text("Start here."), figure(), text("First", CAPTION), figure(), text("Go on."),
         text("Third", CAPTION), figure(), text("End here."),
     )  # fmt: skip
-
     assert ["\nFirst" in one.description for one in records] == [True, False, False]
     assert ["\nThird" in one.description for one in records] == [False, False, True]
 

@@ -87,15 +87,12 @@ def test_file_named_directly_is_always_a_source(tmp_path: Path) -> None:
 
 def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "photo.png")
-
     (tmp_path / "x").mkdir()
     link = tmp_path / "x" / "link.txt"
     link.symlink_to("../a.txt")
-
     found = find(
         tmp_path / "a.txt", tmp_path / "*", tmp_path / "*.txt", f"{tmp_path}/x/../a.txt", link
     )
-
     assert names(found, tmp_path) == ["a.txt"]
     assert found.unsupported == 1
 
@@ -138,9 +135,7 @@ def test_links_to_folders_and_links_in_a_circle_are_passed_over(tmp_path: Path) 
     (inside / "ping.txt").symlink_to("pong.txt")
     (inside / "pong.txt").symlink_to("ping.txt")
     (inside / "dangling.txt").symlink_to("nowhere.txt")
-
     found = find(inside)
-
     assert names(found, inside) == ["a.txt"]
     assert found.unsupported == 6
 
@@ -164,9 +159,7 @@ def test_file_names_with_invalid_text_or_newlines_are_read(tmp_path: Path) -> No
     strange = [b"\xff\xfe.txt", b"a\nb.txt", "ü.txt".encode(), b"  .txt", b"-rf.txt", b"$(x).txt"]
     for name in strange:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_bytes(name)
-
     found = find(tmp_path)
-
     sources = FileSources(supported)
     assert sorted(sources.read(source) for source in found) == sorted(strange)
     assert len({source.doc_id for source in found}) == len(strange)
@@ -273,7 +266,6 @@ def test_file_of_a_manifest_is_read_through_no_link(tmp_path: Path) -> None:
     (root / "in/folder").symlink_to("real")
     (root / "top").symlink_to("in")
     sources = FileSources(supported)
-
     assert sources.read(source_for(root / "in/real/a.txt", origin="m")) == b"This is in/real/a.txt."
     for path in ("in/link.txt", "in/folder/a.txt", "top/real/a.txt"):
         with raises_code("source_unreadable", match="link"):
@@ -328,11 +320,9 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     os.mkfifo(root / "in/pipe.txt")
     sources = FileSources(supported, max_bytes=3)
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
-
     for name in ("in/a.txt", "in/link.txt", "in/pipe.txt", "in/gone.txt", "gone/a.txt"):
         with raises_code("source_unreadable", "source_missing", "source_too_large"):
             sources.read(source_for(root / name, origin="m"))
-
     after = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
     assert len(after) == len(before)
 
@@ -405,7 +395,6 @@ def test_a_sidecar_that_leads_nowhere_is_not_overlooked(tmp_path: Path) -> None:
     (tmp_path / "c.txt.meta.toml").symlink_to(tmp_path / "gone.toml")
     plain, described, broken = find(tmp_path)
     files = FileSources(supported)
-
     assert files.read_sidecar(plain) is None
     assert files.read_sidecar(described) == ("b.txt.meta.json", b"This is b.txt.meta.json.")
     with raises_code("source_missing"):

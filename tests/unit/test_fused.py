@@ -62,10 +62,8 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
 @pytest.mark.contract
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
-
     dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).passages}
     found = world.search("harbour key", floor=0.0, mode="hybrid").passages
-
     assert {one.chunk_id: one.score for one in found} == dense
     blends = [one.fused.blend for one in found if one.fused and one.fused.blend is not None]
     assert blends == sorted(blends, reverse=True)
@@ -351,7 +349,6 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
     lib: LibraryFixture = make_library(tmp_path)
     world: World = lib.world(**TALES)
     scope = lib.scope(world).for_reader(1, 1, 0)
-
     with pytest.raises(ValueError, match="FusedBookSearch"):
         fetch_fused(
             lib.library._components, scope, world.access.record(),

@@ -10,14 +10,12 @@ from truespan.core.garbage import collecting_less
 def test_threshold_is_raised_until_the_last_block_ends() -> None:
     before = gc.get_threshold()
     first, second = collecting_less(), collecting_less()
-
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[0] > before[0]
     first.__exit__(None, None, None)
     assert gc.get_threshold()[0] > before[0]
     second.__exit__(None, None, None)
-
     assert gc.get_threshold() == before
 
 

@@ -124,9 +124,7 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
     lib.embedder.before = refuse
     failed = settled(lib, world, upload(world, NEWER))
     staged = world.documents.list()
-
     world.jobs.cancel(done.id)
-
     assert world.documents.list() == staged
     lib.embedder.before = None
     world.jobs.resume(failed.id, background=True)
@@ -152,7 +150,5 @@ def test_leftovers_of_a_killed_cancellation_are_removed(lib: LibraryFixture, wor
     if world.jobs.get(job.id).state is not JobState.CANCELLED:
         lib.sql("UPDATE jobs SET state = 'cancelled'")
     assert files(lib)
-
     lib.library.server.resume_waiting()
-
     assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])

@@ -105,7 +105,6 @@ def test_ids_and_questions_are_unique_by_question() -> None:
     assert first.id != second.id
     assert moved.id == second.id
     assert parse({**one, "top_k": 3})[0].id != first.id
-
     line = {"query": "one", "expected": ["a"]}
     [(number, reason)] = faults(line, "", {"query": "x", "expected": ["a"]}, line)
     assert number == 4
@@ -155,7 +154,6 @@ def test_all_faults_are_reported_in_line_order() -> None:
         '{"query": "x", "query": "y", "expected": []}',
         {"query": "", "top_k": 0, "expected": ["a"]}, "[" * 10_000,
     )  # fmt: skip
-
     assert [number for number, _ in told] == [1, 2, 4, 5, 6, 6, 7]
 
 

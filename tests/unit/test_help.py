@@ -65,7 +65,6 @@ def test_help_describes_functions_filters_and_passage_options() -> None:
 ])  # fmt: skip
 def test_help_shows_the_defaults_of_requests(method: Any, request_type: Any) -> None:
     shown = {name: each.default for name, each in inspect.signature(method).parameters.items()}
-
     defaults = {entry.name: entry.default for entry in fields(request_type)}
     filters, passages = defaults.pop("filters", None), defaults.pop("passages")
     defaults |= {name: getattr(passages, name) for name in PassageArguments.__annotations__}
@@ -74,5 +73,4 @@ def test_help_shows_the_defaults_of_requests(method: Any, request_type: Any) -> 
     defaults.pop("by_default", None)
     if filters:
         defaults["metadata"] = None
-
     assert {name: shown[name] for name in defaults} == defaults

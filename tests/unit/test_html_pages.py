@@ -62,9 +62,7 @@ def test_html_pictures_stand_at_their_exact_place():
 ])  # fmt: skip
 def test_bytes_come_from_the_page_itself_when_they_are_wanted(element: str):
     page = f"<p>before {element} after</p>"
-
     found = loaded(page, images=True)
-
     assert found.images == (Image("png", PNG),)
     assert found.pictures == PictureCounts(1, 1, 1, 0)
     assert [figure.figure for figure in found.blocks[0].figures] == [

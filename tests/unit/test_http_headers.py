@@ -10,7 +10,6 @@ def test_headers_are_those_of_their_scope_in_order() -> None:
     assert header(scope, b"accept") == [b"a", b"b"]
     assert header(scope, b"host") == [b"h"]
     assert header(scope, b"cookie") == []
-
     scope: Any = {"headers": [(b"authorization", b"Bearer first")]}
     assert header(scope, b"authorization") == [b"Bearer first"]
     copy = {**scope, "headers": [(b"authorization", b"Bearer second")]}

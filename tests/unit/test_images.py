@@ -113,7 +113,6 @@ def test_same_document_id_in_another_world_gives_no_image(lib: LibraryFixture, w
     path.write_bytes(docx(paragraph("Nothing to see."), media={}))
     plain.ingest(path)
     assert plain.documents.get(1).doc_id == doc_id(world)
-
     with raises_code("image_not_found"):
         plain.documents.image(f"{doc_id(world)}/img_001.png")
 
@@ -132,7 +131,6 @@ def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
     world.reader("ann").set_position("1", sentence=3)
     own = Library(lib.library._components, OWNER.as_reader(WorldId(world.id), "ann")).world("world")
     reference = f"{doc_id(world)}/img_001.png"
-
     assert own.reader("ann").image(reference).data == PNG
     for asked in (reference, "no reference"):
         with pytest.raises(NotAllowed):

@@ -56,7 +56,6 @@ def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
         "QdrantServerIndex(options, SystemClock());"
         "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx')))"
     )
-
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
 
 
@@ -67,7 +66,6 @@ def test_every_qdrant_setting_reaches_the_adapter(tmp_path: Path) -> None:
         qdrant_prefix="mine-",
         index_approximate_worlds=f" {WORLD.upper()},",
     )
-
     assert chosen.url == "http://127.0.0.1:1"
     assert (chosen.prefix, chosen.ca_file) == ("mine-", str(tmp_path / "ca.pem"))
     assert chosen.approximate == {WORLD}
@@ -90,7 +88,6 @@ def test_key_is_read_from_environment_or_file_and_hidden(tmp_path: Path) -> None
     named = server_options(tmp_path, read_settings(tmp_path, URL | {"QDRANT_API_KEY": KEY}))
     (tmp_path / "truespan.toml").write_text(f"{entry}enabled = false\n")
     none = server_options(tmp_path, read_settings(tmp_path, URL))
-
     assert (usual.key.reveal(), named.key.reveal()) == (KEY, f"{KEY}-2")
     assert not none.key
     assert KEY not in f"{usual!r} {named!r}"

@@ -55,9 +55,7 @@ def test_one_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World)
     lib.write("good.txt", story(3))
     lib.write("empty.txt", " \n ")
     (lib.folder / "files" / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 40)
-
     report = world.ingest(str(lib.folder / "files"))
-
     assert report.ingested == ["good.txt"]
     assert {(failure.name, failure.code) for failure in report.failures} == {
         ("empty.txt", "source_empty"), ("binary.txt", "source_not_text"),

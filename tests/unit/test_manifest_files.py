@@ -147,7 +147,6 @@ def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) 
 @proves("manifest.lines")
 def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
-
     assert folder.faults({"path": "*.txt", "doc_id": "x"}) == [(1, "one doc_id for 2 files")]
     [(line, reason)] = folder.faults(
         {"path": "a.txt", "doc_id": "x"}, {"path": "b.txt", "doc_id": "X"}

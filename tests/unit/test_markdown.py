@@ -55,7 +55,6 @@ def test_quotes_keep_their_text_and_make_no_chapters():
 
 def test_markdown_lone_first_heading_is_the_title():
     loaded = load_markdown("# The *Title*\n\nintro\n\n## A\n\n### B\n\ntext\n\nC\n-\n\nmore")
-
     assert loaded.title == "The Title"
     assert [block.text for block in loaded.blocks if block.kind is BlockKind.HEADING] == [
         "The Title", "A", "B", "C",

@@ -87,7 +87,6 @@ def test_a_quote_of_a_row_that_does_not_stand_there_is_not(quote: str):
 def test_prompts_have_markdown_tables_if_requested():
     asked = Question("lunch?", "lunch?")
     passage = TextPassage(1, "Travel", "t.md", (), None, 0, 2, 0, len(MEALS), MEALS)
-
     for tables, shown in ((True, MARKDOWN), (False, MEALS)):
         mode = AnswerMode.RAG
         messages = grounded_messages(

@@ -72,7 +72,6 @@ def test_documents_that_share_a_title_are_told_apart_by_their_source() -> None:
         passage("y", document=2, title="Readme", source="b/README.md", chapters=()),
         passage("z", document=3, title="Other", chapters=()),
     ])  # fmt: skip
-
     assert [header for header, _ in passages_of(shown)] == [
         "[1] README (a/README.md), sentences 4-9",
         "[2] Readme (b/README.md), sentences 4-9",

@@ -77,7 +77,6 @@ def test_an_encrypted_member_is_refused_alone() -> None:
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         at = data.rindex(mark)
         data[at + flags] |= 1
-
     found = list_members("x.zip", bytes(data), ANY).members
     assert [(m.name, m.refusal.code if m.refusal else None) for m in found] == [
         ("open.md", None),

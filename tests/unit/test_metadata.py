@@ -113,7 +113,6 @@ def test_values_are_typed_once_and_shown_as_written() -> None:
     found = type_values(["a", "a", 1, 1.0, None, ["b"], {"c": 1}])
     assert [value.key for value in found] == ["a", 1]
     assert type_values({"a": 1}) == type_values(None) == type_values([]) == ()
-
     for value in ("a", 5, 2.5, True, "2024-05-01", "0001-01-01", "2024-05-01T10:00:00Z"):
         typed = type_value(value)
         assert typed is not None

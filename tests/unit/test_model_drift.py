@@ -82,10 +82,8 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(drift: Drift) -> N
     lib, world = drift.lib, drift.lib.library.world("world")
     before = lib.sql("SELECT * FROM vectors ORDER BY text_hash")
     drift.embedder.changed = True
-
     with pytest.raises(ModelDrifted) as refusal:
         world.ingest(lib.write("world/b.txt", "Something new was written here."))
-
     assert refusal.value.code == "model_drifted"
     assert lib.sql("SELECT * FROM vectors ORDER BY text_hash") == before
     assert world.jobs.list()[0].state is JobState.FAILED
@@ -114,11 +112,9 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: Libr
 def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(drift: Drift) -> None:
     drift.embedder.changed = True
     world = drift.process()
-
     for ask in (world.search, world.answer):
         with pytest.raises(ModelDrifted):
             ask("What moved on the water?")
-
     assert drift.cached()[0] == 0
     drift.embedder.changed = False
     assert world.search("What moved on the water?").passages

@@ -73,9 +73,7 @@ def test_title_from_the_file_name_follows_a_move(lib: LibraryFixture) -> None:
     world.ingest(str(folder(lib) / "b.txt"), title="Numbers")
     for name in ("a", "b"):
         os.rename(folder(lib) / f"{name}.txt", folder(lib) / f"new-{name}.txt")
-
     world.ingest(str(folder(lib)), prune=True)
-
     titles = {document.name: document.title for document in world.documents.list()}
     assert titles == {"new-a.txt": "new-a.txt", "new-b.txt": "Numbers"}
 

@@ -187,7 +187,6 @@ def test_contents_and_indexes_are_marked() -> None:
         "</text:index-body></text:table-of-content>"
     )
     found = loaded(contents + h("One") + p("Text."))
-
     assert [block.text for block in found.blocks if block.is_contents] == ["Contents", "One\t1"]
     assert [block.text for block in found.blocks if not block.is_contents] == ["One", "Text."]
 

@@ -117,9 +117,7 @@ def test_any_format_is_read_by_content_type_and_content(world: World, server: We
         "/latin": page("<p>Café société".encode("latin-1"), "text/html; charset=iso-8859-1"),
         "/picture": page(b"\x89PNG\r\n\x1a\n" + bytes(50), "image/png"),
     }
-
     report = world.ingest([server.url(path) for path in server.pages])
-
     texts = [world.documents.text(document.number) for document in world.documents.list()]
     assert texts == ["Notes\n\nThe lamp is red.", "The lamp is green.", "Café société"]
     assert [failure.name for failure in report.failures] == ["picture"]
@@ -216,7 +214,6 @@ def test_manifest_lines_may_name_pages(lib: LibraryFixture, world: World, server
 
 def test_page_is_ingested_in_the_background_and_again(world: World, server: WebServer) -> None:
     server.pages["/a"] = page(html(story(5)))
-
     job = world.ingest([server.url("/a")], background=True)
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
@@ -233,12 +230,10 @@ def test_submitted_pages_never_read_files_of_the_server(
 ) -> None:
     secret = lib.write("secret.txt", story(3))
     server.pages["/a"] = page(html(story(5)))
-
     for path in (secret, f"file://{secret}", "upload:secret.txt"):
         with pytest.raises(InvalidArgument, match="http://"):
             ingest_pages(world, [server.url("/a"), path])
     assert world.jobs.list() == []
-
     job = ingest_pages(world, [server.url("/a")], tags=["web"])
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE

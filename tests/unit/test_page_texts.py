@@ -146,7 +146,6 @@ def test_texts_stand_in_the_tables_alone() -> None:
     markup.feed(page_files()["index.html"].decode())
     assert {name: texts for name, texts in found.items() if texts} == {}
     assert markup.found == []
-
     planted = (
         'make("p", { title: "Similar words" }, "Nothing found.", `all of ${n}`, "small quiet");'
     )
@@ -192,7 +191,6 @@ def test_every_text_is_used() -> None:
         whole = re.search(rf"\.{above[-1]}\b(?![\w.])", source) if len(above) > 1 else None
         if not whole and not re.search(rf"\.{name}\b", source):
             unused.append(path)
-
     assert unused == []
 
 

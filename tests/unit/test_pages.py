@@ -149,7 +149,6 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(lib: LibraryFixtu
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
     lib.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
-
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
     with pytest.raises(StoreDamaged):

@@ -90,7 +90,6 @@ def test_rows_of_a_table_stay_rows():
         for number, row in enumerate(rows)
         for place, cell in enumerate(row)
     ]
-
     assert texts(Page(words)) == ["\n".join(" ".join(row) for row in rows)]
 
 
@@ -195,9 +194,7 @@ def test_broken_words_are_mended_and_ligatures_are_letters():
         "sengers could ﬁnd the ﬂoor of it wet in the early morn\xad",
         "ing, when the well-known keeper had already gone to the sea.",
     ]
-
     (text,) = texts(Page(column(lines)))
-
     assert "The office" in text
     assert "the passengers could find the floor" in text
     assert "early morning, when the well-known keeper" in text
@@ -220,12 +217,10 @@ def test_pdf_pages_begin_within_paragraphs_and_words():
     (block,) = loaded(Page(column(FULL)), Page(column(["book of his own."]))).blocks
     assert block.text == " ".join([*FULL, "book of his own."])
     assert block.pages == (PageStart(0, 1), PageStart(block.text.index("book"), 2))
-
     first = [*FULL[:2], "was light. The keeper of the landing wrote it into his diar-"]
     (block,) = loaded(Page(column(first)), Page(column(["ies, all of them."]))).blocks
     assert block.text.endswith("into his diaries, all of them.")
     assert block.pages[1] == PageStart(block.text.index("ies, all"), 2)
-
     blocks = loaded(Page(column(["One."])), Page(), Page(column(["Three."]))).blocks
     assert [block.pages for block in blocks] == [(PageStart(0, 1),), (PageStart(0, 3),)]
 
@@ -259,7 +254,6 @@ def test_pdf_edge_lines_and_numbers_of_their_own_stay():
     assert all(
         word in "\n".join(texts(*pages)) for word in ("One is", "Two is", "Six is", "Ten is")
     )
-
     pages = [Page([*column(FULL), Words(300, 30, f"{year}")]) for year in (1914, 1871, 1805, 1618)]
     text = "\n".join(texts(*pages))
     assert all(str(year) in text for year in (1914, 1871, 1805, 1618))
@@ -325,7 +319,6 @@ def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
     page = [Words(72, 740, "Part"), Words(72, 720, "Inner"), *column(FULL, top=690)]
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=outline).blocks
     named = loaded(Page(column(FULL)), Page(page), outline=outline).blocks
-
     assert [(block.chapter, block.section) for block in blocks] == [
         (None, None),
         (FIRST_WORDS, None),

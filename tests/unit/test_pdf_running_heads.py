@@ -212,8 +212,6 @@ def test_a_report_lists_a_limited_number_of_remarks(tmp_path: Path) -> None:
     for number in range(23):
         # A comment at its end makes each file another one.
         (folder / f"{number}.pdf").write_bytes(content + f"%{number}\n".encode())
-
     report = make_library(tmp_path / "library").library.create_world("world").ingest(str(folder))
-
     assert len(report.warnings) == 21
     assert report.warnings[-1].startswith("3 more documents")

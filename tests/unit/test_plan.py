@@ -70,7 +70,6 @@ def test_files_passed_over_or_not_meant_are_kept() -> None:
     assert removed(
         documents, [source("/a/1.txt")], Root("/a", 1), there=["/a/page", "/a/.hidden/x.txt"]
     ) == ["/a/gone.txt"]
-
     documents = [document(f"/a/{name}") for name in ("1.txt", "2.md", "b/3.txt", ".4.txt")]
     assert removed(documents, [source("/a/0.txt")], Root("/a", 1, "*.txt")) == ["/a/1.txt"]
     assert set(removed(documents, [source("/a/0.txt")], Root("/a", 1, "**/*.txt"))) == {
@@ -94,9 +93,7 @@ def test_document_dropped_from_a_manifest_is_removed() -> None:
     ]  # fmt: skip
     there = [document.path for document in documents]
     root = Root("/shelf", 1, origin=MANIFEST)
-
     kept = [source("/shelf/1.txt", origin=MANIFEST)]
-
     assert set(removed(documents, kept, root, there=there)) == {"/shelf/2.txt", "/shelf/.5.txt"}
 
 
@@ -197,11 +194,9 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
 def test_plan_counts_refusals_known_texts_and_pending_chunks() -> None:
     [row] = planned({"/empty.txt": None}).rows
     assert (row.code, row.message) == ("source_empty", "empty.txt: contains no text.")
-
     plan = planned({"/1": ["a", "b", "a", "kept"], "/2": ["b", "c c"]}, kept=["kept"])
     assert [row.to_embed for row in plan.rows] == [2, 1]
     assert (plan.chunks, plan.to_embed, plan.tokens_to_embed) == (6, 3, 4)
-
     known = [replace(document("/half"), embedded=1)]
     plan = planned({"/half": []}, known=known)
     assert [(row.outcome, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]

@@ -35,7 +35,6 @@ def fence_of(rules: str) -> str:
 def test_text_cannot_end_its_source_nor_begin_another(attack: str) -> None:
     rules, asked = told(source(attack), source("Innocent.", start=1000))
     fence = fence_of(rules)
-
     marks = re.findall(rf"^(?:BEGIN|END) SOURCE {fence} \[\d+\]$|^QUESTION {fence}$", asked, re.M)
     assert [mark.replace(fence, "*") for mark in marks] == [
         "BEGIN SOURCE * [1]", "END SOURCE * [1]", "BEGIN SOURCE * [2]", "END SOURCE * [2]",
@@ -94,7 +93,6 @@ def test_rules_say_what_to_cite_and_fallback_has_the_question_only() -> None:
     assert "in the middle of this book" not in rules
     assert "in the middle of this book" in told(source("One."), reading=True)[0]
     assert "only in part" in told(source("One."), mode=AnswerMode.HYBRID)[0]
-
     rules, asked = unaided_messages(QUESTION)
     assert asked.text == QUESTION
     assert "SOURCE" not in rules.text

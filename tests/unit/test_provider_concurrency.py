@@ -81,7 +81,6 @@ def test_query_precedes_documents_which_still_get_a_turn() -> None:
             threads.append(start(slots, partial(order.append, name), query=query, waiting=place))
     for thread in threads:
         thread.join(WAIT)
-
     queries = names[2:]
     assert order == [*queries[:8], "document 1", *queries[8:], "document 2"]
 

@@ -21,12 +21,10 @@ def test_rate_limiter_allows_at_most_the_limit_in_any_minute(per_minute: int, pa
     clock = PassingClock()
     pace = RateLimiter(per_minute, clock)
     begun: list[float] = []
-
     for pause in pauses:
         clock.time += pause
         pace.wait()
         begun.append(clock.time)
-
     for moment in begun:
         assert sum(moment <= other < moment + 59.999 for other in begun) <= per_minute
 
@@ -86,7 +84,6 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
         clock = PassingClock()
         call_with_retries(Failing(*[ProviderUnavailable("down")] * 4), clock, spread=spread)
         waits.append(tuple(clock.slept))
-
     assert len(set(waits)) == 8
     for first, *rest in waits:
         assert 0.5 <= first < 1.0

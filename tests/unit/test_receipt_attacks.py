@@ -173,14 +173,12 @@ def test_no_changed_receipt_of_two_thousand_is_accepted(
 ) -> None:
     plain, accepted, count = json.dumps(signed.receipt).encode(), [], 0
     assert [failure(verifier, plain, signed.keys) for verifier in verifiers] == [None, None]
-
     for name, attack in attacks(signed, Random(35)):
         found = [failure(verifier, attack, signed.keys) for verifier in verifiers]
         assert found[0] == found[1], name
         count += 1
         if found[0] is None:
             accepted.append((name, attack))
-
     assert count == ATTACKS
     assert accepted == []
 
@@ -275,7 +273,6 @@ def test_signature_in_another_spelling_is_refused(signed: Signed, verifiers: lis
     same = signature["sig"][:-3] + alphabet[alphabet.index(last) ^ 1] + "=="
     assert base64.b64decode(same) == base64.b64decode(signature["sig"])
     signature["sig"] = same
-
     found = [failure(verifier, json.dumps(made), signed.keys) for verifier in verifiers]
     assert found == ["not_a_receipt", "not_a_receipt"]
 

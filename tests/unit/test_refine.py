@@ -36,7 +36,6 @@ def test_words_close_together_rank_higher(tmp_path: Path) -> None:
     }
     lib = make_library(tmp_path, embedder=Blind())
     found = lib.world(**texts).search("key lamp", floor=0.0)
-
     assert sources(found) == ["close.txt", "apart.txt"]
     shares = [one.fused.window for one in found.passages if one.fused]
     assert shares == [1.0, pytest.approx(0.5)]
@@ -168,7 +167,6 @@ def test_reader_compares_words_of_the_tail_by_their_states(tmp_path: Path) -> No
     reader = world.reader("ana")
     reader.set_position("book.txt", sentence=1)
     bundle = reader.retrieve("which ship", book="book.txt")
-
     assert "vessel" in bundle.retrieved_chunks[0].content
     fused = bundle.metadata.sources[0].fused
     assert fused is not None
@@ -229,7 +227,6 @@ def test_reader_compares_words_of_stored_chunks_by_their_states(tmp_path: Path) 
     reader = world.reader("ana")
     reader.set_position("book.txt", sentence=36)
     bundle = reader.retrieve("which ship", book="book.txt")
-
     late = [note.fused.late for note in bundle.metadata.sources if note.fused]
     assert "vessel" in bundle.retrieved_chunks[0].content
     assert len(late) > 1

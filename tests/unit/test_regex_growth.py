@@ -88,7 +88,6 @@ def test_expression_is_linear_in_its_input() -> None:
         for one in different.values()
         if one.place not in BOUNDED and (result := find_slow_input(one)) is not None
     }
-
     assert slow == {}
     assert len(found) > 400
     assert {*BUILT, *PASSED_ON, *BOUNDED} - {one.place for one in found} == set()

@@ -69,9 +69,7 @@ TEXT = " ".join(f"Sentence {n} of the record names lamp {n * 3}." for n in range
 @given(st.integers(0, 900), st.integers(50, 900), st.integers(0, 900), st.integers(50, 900))
 def test_render_has_no_long_run_twice(first: int, size: int, second: int, other: int) -> None:
     one, two = TEXT[first : first + size], TEXT[second : second + other]
-
     context = render([source(one), source(two, document=2)])
-
     pieces = context.split("\n\n")
     assert pieces[0] == one.strip()
     for piece in pieces[1:]:

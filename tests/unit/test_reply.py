@@ -120,7 +120,6 @@ class Source:
 def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
     source = Source(" ", "**", "N", "O_", "CON", "TAINERS", " [1]", " were", " found.")
     reply = Reply(iter(source))
-
     assert reply.outcome == "answered"
     assert source.fetched == 7
     pieces = reply.pieces()

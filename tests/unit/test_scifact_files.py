@@ -31,9 +31,7 @@ def sample(folder: Path) -> Path:
 
 def test_abstracts_become_documents_and_claims_become_golden_queries(tmp_path: Path) -> None:
     data, folder = sample(tmp_path / "data"), tmp_path / "out"
-
     assert convert(data, folder) == (3, 2)
-
     world = make_library(tmp_path / "library").library.create_world("scifact")
     report = world.ingest(manifest=folder / "manifest.jsonl")
     assert (len(report.ingested), report.failures) == (3, [])

@@ -87,9 +87,7 @@ def test_tables_give_the_settings_of_a_section(tmp_path: Path) -> None:
         "[http]\nrequests_per_minute = 32\n[chat]\nmodel = 'a'\n[chat.fallback]\nmodel = 'b'\n"
         "[embedding]\nthreads = 3\n"
     )
-
     settings = read_settings(tmp_path, {"TRUESPAN_CHAT_FALLBACK_MODEL": "c"})
-
     assert settings.http.requests_per_minute == 32
     assert settings.value_of("http_requests_per_minute") == 32
     assert (settings.chat.model, settings.chat.fallback.model) == ("a", "c")

@@ -76,7 +76,6 @@ def test_what_a_default_leaves_out_is_told_by_value():
 def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
     held = [entry(1, embedded=3), entry(2, embedded=5, pending=2), entry(3, pending=7)]
     shelf = DocumentCatalog(held)
-
     chosen = [document for document in held if document.number in numbers]
     assert shelf.count_chunks(frozenset(numbers)) == (
         sum(document.embedded for document in chosen),

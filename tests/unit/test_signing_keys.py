@@ -33,9 +33,7 @@ def test_key_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "signing.key"
     keys = SigningKeyFile(path)
     assert keys.signing_key() is None
-
     keys.rotate(EARLY)
-
     assert path.stat().st_mode & 0o777 == 0o600
     assert keys.signing_key() is not None
     path.chmod(0o640)

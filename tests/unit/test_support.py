@@ -107,9 +107,7 @@ def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
         "A “spar” key hangs [1]."
     )
     quotes = check_quotes(answer, SOURCES, lambda *_: SentenceRange(0, 0))
-
     first, second, *others = check_support(answer, SOURCES, quotes).sentences
-
     assert (first.reasons, first.missing) == ((WORDS,), ("hook seven, as ever",))
     assert (second.reasons, second.missing) == ((WORDS,), ("key spare",))
     assert len(others) == 2
@@ -244,7 +242,6 @@ def test_planted_errors_are_found_as_measured(name: str) -> None:
     results = check(cases)
     rates = rates_of(results)
     caught, blamed = WORST[name]
-
     assert rates.caught >= caught
     assert rates.blamed <= blamed
     for kind in ("name", "source", "date"):

@@ -142,9 +142,7 @@ def test_no_row_is_lost_or_changed(cells: list[list[str]], header_rows: int):
     block = Block(BlockKind.TABLE, "\n".join(rows), header_rows=min(header_rows, len(rows) - 1))
     whole = assemble([block]).text
     header = whole.split("\n")[: block.header_rows]
-
     parts = parts_of(block)
-
     rest = [row for part in parts[1:] for row in part.split("\n")]
     if len(parts) > 1 and 0 < len("\n".join(header)) <= 300:
         assert all(part.split("\n")[: len(header)] == header for part in parts)

@@ -155,7 +155,6 @@ def test_what_is_not_spelled_like_a_token_is_none(text: object) -> None:
 
 def test_a_secret_shows_itself_only_when_asked_to() -> None:
     hidden = SECRET.reveal().rpartition("_")[2]
-
     for shown in (repr(SECRET), str(SECRET), f"{SECRET}", repr([SECRET]), f"{SECRET!r:>80}"):
         assert hidden not in shown
     with pytest.raises(TypeError):

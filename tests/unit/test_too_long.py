@@ -41,9 +41,7 @@ def too_long(
 @pytest.mark.parametrize("words", [20, 50, 100])
 def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
     reader = Reader(words)
-
     vector, remark = too_long(OnTokenLimit.MEAN, reader)
-
     assert remark is Remark.MEAN_OF_PARTS
     assert " ".join(reader.read) == LONG
     assert all(part.endswith("story.") for part in reader.read)

@@ -230,10 +230,8 @@ def test_the_doctor_mends_in_the_background_what_it_is_told_to(works: Works) -> 
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
-
     job = world.doctor(apply=True, embed_sample=1, self_test=True, background=True)
     opened.work(once=True)
-
     lines = [(line.level, line.line) for line in world.jobs.lines(job.id)]
     assert lines[-1] == ("info", "Store and index agree: nothing to do.")
     assert {level for level, _ in lines} == {"info"}

@@ -68,12 +68,10 @@ def test_upload_names_are_unique_and_needed() -> None:
 def test_stored_bytes_are_read_back(folder: UploadFolder, tmp_path: Path) -> None:
     large = os.urandom(3 << 20)
     (tmp_path / "c").write_bytes(b"from a path")
-
     batch = received(
         folder, Upload("a.txt", b"bytes"), Upload("b.bin", io.BytesIO(large)),
         Upload("c.txt", tmp_path / "c"), Upload("empty", b""),
     )  # fmt: skip
-
     assert contents(folder, batch) == {
         "a.txt": b"bytes", "b.bin": large, "c.txt": b"from a path", "empty": b"",
     }  # fmt: skip
@@ -94,7 +92,6 @@ def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
         .doc_id
         for folder, name in ((here, "a.txt"), (there, "a.txt"), (here, "A.txt"), (here, "a.md"))
     ]
-
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
 

@@ -112,9 +112,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     lib.scores(0.9)
     library = Library(replace(lib.library._components, observer=recorder))
     world = library.world("world")
-
     answer = world.answer("Who held the spare key to the hut?")
-
     heard = recorder.last(Request.ANSWER)
     assert heard.error is None
     assert heard.stages == [*FINDING, Stage.VISIBLE, Stage.RANKED, Stage.MODEL, Stage.CHECKED]
@@ -153,9 +151,7 @@ def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
     lib = watched(tmp_path, recorder)
     world = lib.world(a__md=TEXT)
     lib.embedder.before = _unavailable
-
     bundle = world.retrieve("harbour")
-
     assert bundle.error is not None
     counts = recorder.last(Request.RETRIEVE).counts
     assert (
@@ -222,7 +218,6 @@ def test_reader_events_do_not_depend_on_unread_text(tmp_path: Path) -> None:
         world.reader("ann").set_position("a.md", sentence=1)
         world.observed_by(StageListener(stages.append)).reader("ann").retrieve("wall")
         told.append((recorder.last(Request.READING).counts, stages))
-
     assert told[0] == told[1]
 
 
@@ -239,7 +234,6 @@ def test_failures_and_codes_are_told_without_values() -> None:
     assert failure_of(KeyError("a query")) == (CounterName.BUGS, "")
     assert failure_of(GeneratorExit()) == (CounterName.ABANDONED, "")
     assert failure_of(KeyboardInterrupt()) == (CounterName.ERRORS, "interrupted")
-
     assert known_code(CounterName.ERRORS, "blank_query") == "blank_query"
     assert known_code(CounterName.SKIPPED, "over_budget") == "over_budget"
     assert known_code(CounterName.ERRORS, "the name of a world") == OTHER

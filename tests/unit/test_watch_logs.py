@@ -153,7 +153,6 @@ def test_library_writes_a_log_only_on_request(
             tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), logs=logs
         ) as library:
             library.world("one", create=True).search("harbour")
-
     assert sum(isinstance(one, LinesHandler) for one in logging.getLogger().handlers) == 1
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["request"] for line in told] == ["search", "search"]

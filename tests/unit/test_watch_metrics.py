@@ -113,7 +113,6 @@ def test_errors_are_counted_by_code_and_bugs_separately(tmp_path: Path, metrics:
     lib.embedder.before = _slip
     with pytest.raises(ZeroDivisionError):
         world.search("harbour")
-
     found = samples(metrics.exposition())
     assert number(found, "errors_total", request="search", code="blank_query") == 1
     assert number(found, "bugs_total", request="search") == 1

@@ -178,7 +178,6 @@ def test_save_through_a_second_file_is_one_change(scene: Scene) -> None:
         scene.write("a.tmp.txt", story(6)),
         lambda: os.replace(scene.folder / "a.tmp.txt", scene.folder / "a.txt"),
     ]
-
     assert scene.run(scene.rename("a.txt", "a.txt~")) == ["+a.txt", "+a.txt"]
     assert [document.number for document in scene.world.documents.list()] == [1]
 

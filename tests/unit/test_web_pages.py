@@ -60,9 +60,7 @@ def fetcher(clock: TickingClock, *hosts: str, **options: Any) -> WebPages:
 def test_only_pages_of_named_hosts_are_fetched(server: WebServer, clock: TickingClock) -> None:
     server.pages["/a"] = page("<p>hello", ETag='"1"')
     pages = fetcher(clock, "127.0.0.1", "*.example.org")
-
     found = pages.fetch(server.url("/a#part"))
-
     assert (found.url, found.content, found.etag) == (server.url("/a"), b"<p>hello", '"1"')
     assert server.requests[-1][1]["user-agent"] == "truespan/1.2"
     for url in ("http://localhost/a", "https://example.org/", "https://badexample.org/"):
@@ -186,7 +184,6 @@ def test_compressed_page_is_unpacked_only_to_the_limit(server: WebServer, clock:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-
     assert peak < LIMIT * 8
 
 

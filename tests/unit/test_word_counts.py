@@ -128,10 +128,8 @@ def test_words_of_another_recipe_are_counted_again(tmp_path: Path, lib: LibraryF
     world.search("otter", mode="hybrid")
     lib.sql("UPDATE word_counts SET recipe = '0:other'")
     lib.sql("UPDATE words SET term = 'began' WHERE term = 'otter'")
-
     again = make_library(tmp_path, index=lib.index)
     world = again.library.world("world")
-
     assert (score(again, world, "began"), score(again, world, "otter") > 0) == (0.0, True)
     assert terms(again) == {"the", "otter", "swam"}
     assert again.sql("SELECT count(*) FROM word_counts WHERE recipe LIKE '0:%'") == [(0,)]
@@ -144,11 +142,9 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture
     lib.store.catalogs.forget_words(scope, [RevisionRef(1, 1)])
     assert score(lib, world, "otter weasel") == 0.0
     assert "weasel" not in terms(lib)
-
     assert lib.store.chunks.rebuild(
         scope, lib.store.documents.chunk_ids(scope, RevisionRef(1, 1))[0]
     )
-
     assert score(lib, world, "otter") > 0
 
 

@@ -83,10 +83,8 @@ def test_words_count_without_the_stop_words_of_their_language() -> None:
     assert die.content_forms == {"english": ("die",)}
     assert lampe.content_forms == lampe.forms == {"english": ("lamp",), "german": ("lamp",)}
     assert content("die Lampe", "") == [("die",), ("lampe",)]
-
     [lamp, key] = parse_query("lamp, lamps, key. LAMP!", EN).words
     assert (lamp.count, key.count) == (3, 1)
-
     assert content('who is "The Who"') == [("who",), ("the",)]
     assert content("who is the keeper") == [("keeper",)]
 

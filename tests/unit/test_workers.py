@@ -262,9 +262,7 @@ def test_what_a_dead_worker_had_is_taken_up_and_counted(works: Works) -> None:
     job = submitted(world)
     died_under(works, world, job)
     assert world.jobs.get(job.id).state is JobState.RUNNING
-
     opened.work(once=True)
-
     done = world.jobs.get(job.id)
     assert (done.state, done.crashes) == (JobState.DONE, 1)
     assert works.orders() == []
@@ -425,7 +423,6 @@ def test_tables_of_the_queue_that_lack_a_step_are_refused(works: Works) -> None:
             """DELETE FROM truespan_queue.queue_steps
                WHERE name = (SELECT max(name) FROM truespan_queue.queue_steps)"""
         )
-
     for ask in (lambda: submitted(world), lambda: opened.work(once=True)):
         with raises_code("store_outdated"):
             _run(ask)

@@ -89,9 +89,7 @@ def test_words_count_where_that_is_asked_for(lib: LibraryFixture) -> None:
         long__txt="a ferry of old with ropes and tar and seals and fog and lamps and oil.",
     )
     query = GoldenQuery("q", "the ferry goblet", (Expected("middle.txt"),), top_k=1)
-
     near, fused = world.evaluation.run([query]), world.evaluation.run([query], mode="hybrid")
-
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
     assert fused.name == "world, generation 1, hybrid"
 
@@ -173,9 +171,7 @@ def test_ambiguous_name_needs_a_path(lib: LibraryFixture) -> None:
         GoldenQuery("one", "spare key", (Expected("a/keys.txt"),)),
         GoldenQuery("part", "spare key", (Expected("eys.txt"),)),
     ]
-
     results = world.evaluation.run(asked).results
-
     assert [one.absent for one in results] == [("keys.txt",), (), ("eys.txt",)]
 
 
