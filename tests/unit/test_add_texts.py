@@ -29,13 +29,16 @@ def test_add_texts_makes_a_document_of_each(tmp_path: Path) -> None:
         assert text in passage.text
 
 
-def test_add_text_revises_a_known_id_and_repeats_nothing_without(tmp_path: Path) -> None:
+def test_add_text_with_known_id_is_a_new_revision(tmp_path: Path) -> None:
     world = make_library(tmp_path).library.world()
     world.add_text(KEY, id="key", title="The key", metadata={"team": "a"})
     world.add_text("The key is lost.", id="key")
     [document] = world.documents.list()
     assert world.documents.text("key.txt") == "The key is lost."
     assert document.active == 2
+
+
+def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
     world = make_library(tmp_path).library.world()
     first, again = world.add_text(KEY), world.add_text(KEY)
     assert (len(first.ingested), again.ingested, again.unchanged) == (1, [], 1)
