@@ -97,13 +97,15 @@ def test_error_is_reported_only_for_an_unchanged_world(
             raise NotFound("document", "a.txt")
         return read(scope, number)
 
-    monkeypatch.setattr(type(lib.store), "canonical_text", lambda _, *args: delete_first(*args))
+    monkeypatch.setattr(
+        type(lib.store.documents), "canonical_text", lambda _, *args: delete_first(*args)
+    )
     assert world.retrieve(selected_text="The keeper counts it").metadata.located
 
     def fail(*_: Any) -> str:
         raise StoreDamaged("Something does not match its hash.")
 
-    monkeypatch.setattr(type(lib.store), "canonical_text", fail)
+    monkeypatch.setattr(type(lib.store.documents), "canonical_text", fail)
     problem = world.retrieve(selected_text="The keeper counts it").error
     assert problem is not None
     assert problem.code == StoreDamaged.code
