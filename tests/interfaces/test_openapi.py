@@ -129,18 +129,15 @@ def test_document_is_the_same_in_every_process() -> None:
         "every = (*OPERATIONS, document_operation(OPERATIONS))\n"
         "sys.stdout.buffer.write(make_document(every, needs_token=False))\n"
     )
-    written = [
-        subprocess.run(
-            [sys.executable, "-c", source],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-
-    assert written[0] == written[1]
-    assert written[0].startswith(b'{"openapi":"3.1.0"')
+    # This process hashes strings with another seed.
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == make_document(EVERY, needs_token=False)
+    assert done.stdout.startswith(b'{"openapi":"3.1.0"')
 
 
 def test_document_states_version_modes_and_orders(document: Any) -> None:
