@@ -31,7 +31,6 @@ ONE = frozenset(
         "test_a_point_that_somebody_claims_meanwhile_is_not_deleted",
         "test_a_revocation_is_seen_at_once_by_another_process",
         "test_secret_is_in_no_file_record_log_or_error", "test_a_restored_library_has_no_tokens",
-        "test_a_library_from_before_tokens_gets_them_with_its_next_opening",
         "test_a_full_disk_keeps_nobody_from_asking_anew", "test_redacted_values_reach_nothing",
         "test_a_database_with_broken_references_is_a_problem",
         "test_database_with_broken_pages_is_a_problem",
