@@ -8,6 +8,8 @@ from truespan.parsing import detect, load, supported
 from truespan.parsing.detect import known_format
 from truespan.parsing.formats import formats_by_ending
 
+pytestmark = pytest.mark.needs_extension
+
 EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
 PPTX = b"PK\x03\x04" + b"..[Content_Types].xml..ppt/presentation.xml.."

@@ -30,6 +30,8 @@ from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
 from truespan.wire.serialize import to_json
 
+pytestmark = pytest.mark.needs_extension
+
 TALES = {
     "a__txt": "The lamp of the harbour was lit by night.",
     "b__txt": "A key lay under the stone by the harbour.",

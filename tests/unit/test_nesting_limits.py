@@ -12,6 +12,8 @@ from tests.support.hostile.docx import nested
 from truespan.parsing import load
 from truespan.parsing.formats.html.inline import Inline
 
+pytestmark = pytest.mark.needs_extension
+
 
 def lines_of(name: str, content: str) -> list[str]:
     blocks = load(name, content.encode()).blocks

@@ -10,6 +10,8 @@ from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.types.text import BlockKind, Loaded
 
+pytestmark = pytest.mark.needs_extension
+
 PICTURE = {"image/png": "iVBORw0KGgo=" * 1000, "text/plain": ["<Figure size 640x480>"]}
 TABLE = (
     "<div><style>.x{}</style><table><thead><tr><th>pier</th><th>depth</th></tr></thead>"

@@ -15,6 +15,8 @@ from truespan.ingest.requests import IngestRequest
 from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, IngestOptions
 
+pytestmark = pytest.mark.needs_extension
+
 BOOK = xlsx(
     {"Open": sheet(rows([["City"], ["Oslo"]])), "Closed": sheet(rows([["Wage"], ["900"]]))},
     states={"Closed": "hidden"},

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.worlds import make_library
+
+pytestmark = pytest.mark.needs_extension
 
 
 def test_objects_of_a_world_name_the_world(tmp_path: Path) -> None:

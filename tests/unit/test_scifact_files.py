@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from bench.scifact_files import convert, main
 
 from tests.support.worlds import make_library
+
+pytestmark = pytest.mark.needs_extension
 
 
 def sample(folder: Path) -> Path:
