@@ -27,7 +27,6 @@ from truespan.extensions.models.google import GoogleEmbedder
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
 from truespan.types.profile import Distance, EmbeddingLimits
-from truespan.types.vectors import Vector
 
 
 @pytest.fixture
@@ -51,10 +50,6 @@ def learnt(server: Google, **changes: Any) -> GoogleEmbedder:
     assert embedder.profile
     server.asked.clear()
     return embedder
-
-
-def numbers(vector: Vector) -> "array[float]":
-    return array("f", vector)
 
 
 def words(count: int) -> str:
@@ -139,7 +134,7 @@ def test_shortened_vectors_are_normalised(server: Google) -> None:
     assert set(asked) == {16}
     assert embedder.profile.dimensions == 16
     for vector in vectors:
-        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
+        assert math.hypot(*array("f", vector)) == pytest.approx(1, abs=1e-6)
 
 
 @proves("embedding.vector-per-input")

@@ -216,7 +216,7 @@ def test_table_filled_by_another_process_is_refused_whole(
 ) -> None:
     other = empty_place(tmp_path / "two")
     target = on_file(other) if kind == "file" else on_server(server)
-    worlds, world = TABLES[0], first_of(lived)
+    worlds, world = TABLES[0], on_file(lived).world_ids()[0]
     rows = list(on_file(lived).rows(worlds, world))
     target.write(worlds, world, rows)
 
@@ -225,7 +225,3 @@ def test_table_filled_by_another_process_is_refused_whole(
 
     assert list(target.rows(worlds, world)) == rows
     other.store.close()
-
-
-def first_of(lived: LibraryFixture) -> str:
-    return on_file(lived).world_ids()[0]

@@ -166,10 +166,6 @@ def rows(*found: Any) -> Callable[[RerankServer], Reaction]:
     return react
 
 
-def hang(server: RerankServer) -> Reaction:
-    return Answer(pieces=drops(b"["))
-
-
 FAULTS: list[tuple[str, Callable[[RerankServer], Reaction], str | type[TruespanError]]] = [
     ("fewer scores", rows((0, 1.0), (1, 0.5)), ProviderBadReply),
     ("no scores", rows(), ProviderBadReply),
@@ -250,7 +246,7 @@ def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
 
     def drip(_: Asked) -> Reaction:
         clock.ticking = True
-        return hang(server)
+        return Answer(pieces=drops(b"["))
 
     with RerankServer() as server:
         server.fault = drip

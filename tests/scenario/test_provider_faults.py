@@ -282,10 +282,6 @@ def strike(bench: Bench, row: Row, when: Callable[[int], bool]) -> None:
         bench.plant(fault, when)
 
 
-def late(lib: LibraryFixture) -> list[str]:
-    return [lib.write(name, text) for name, text in LATE.items()]
-
-
 def names(world: World) -> set[str]:
     return {document.name for document in world.documents.list() if document.active}
 
@@ -324,7 +320,7 @@ def test_ingest_fault_is_named_keeps_nothing_false_recoverable(
 ) -> None:
     with Bench(speaker, tmp_path) as bench:
         lib, world = bench.built()
-        paths = late(lib)
+        paths = [lib.write(name, text) for name, text in LATE.items()]
         # The canary alone is spared, so that the batch is what the fault strikes.
         strike(bench, row, lambda texts: texts > 1 or row.attempts > 1 or row.code == LARGE)
         before = len(bench.clock.slept)

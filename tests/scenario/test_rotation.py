@@ -77,7 +77,7 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
 ) -> None:
     world = prepared(opened, "moved", tmp_path)
     world.generations.reindex(chunking="sentences")
-    old, new = shown(world), shown(aimed(world, 2))
+    old, new = shown(world), shown(World(replace(world.access, target=2)))
     assert old[1] != new[1]
     outcomes = []
     for action, arguments in (("promote", ("2",)), ("rollback", ())):
@@ -88,10 +88,6 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
                 break
     assert set(map(str, outcomes)) == {str(old), str(new)}
     assert shown(world) == old
-
-
-def aimed(world: World, generation: int) -> World:
-    return World(replace(world.access, target=generation))
 
 
 @proves("generation.never-half-filled")
