@@ -79,7 +79,7 @@ class TokenizedEmbedder(ABC):
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
 
-    @cached_property
+    @property
     def profile(self) -> EmbeddingProfile:
         return self._model.profile
 
