@@ -18,6 +18,7 @@ from truespan.extensions.quality.evaluate import Evaluation
 from truespan.extensions.quality.golden import GoldenQuery
 from truespan.extensions.quality.report import EvaluationReport
 from truespan.extensions.quality.world import EvaluationProgress, Golden
+from truespan.extensions.server.chat_servers import LocalChatServers
 from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport
@@ -25,7 +26,7 @@ from truespan.maintenance.delete import ErasureReport, Receipt
 from truespan.maintenance.doctor.plan import Plan, RepairResult
 from truespan.maintenance.repair import RepairReport
 from truespan.observer import Observer
-from truespan.protocols import ChatModels, ChatServers, Embedder, Reranker, TokenCounter
+from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
 from truespan.types.answer import Answer, AnswerEvent, UsageRecord
 from truespan.types.audience import Audience, DocumentAccess
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
@@ -572,7 +573,7 @@ class AsyncLibraryModels:
     @property
     def chat(self) -> str | None: ...
     @property
-    def servers(self) -> ChatServers: ...
+    def servers(self) -> LocalChatServers: ...
 
 class AsyncAccessTokens:
     async def create(

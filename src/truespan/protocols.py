@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -11,30 +10,23 @@ from msgspec import Struct
 
 from truespan.types.answer import Message
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
-from truespan.types.document import AuditEntry
-from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.job import JobOrder, Outcome, QueueStatus
-from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
+from truespan.types.maintenance import FileTreatment, Ownership
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import (
     PARSE_DEFAULTS,
     DocumentOptions,
-    Entry,
-    FoundSources,
     Members,
-    Page,
     ParseOptions,
-    Source,
-    Upload,
 )
-from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
+from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap
 from truespan.types.token import AccessRule, SignIn
 from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
-    from truespan.types.answer import ChatConnection, ChatServer, ChatTest
     from truespan.types.picture import PictureRequest, Rendering
 
 
@@ -67,19 +59,6 @@ class TokenCounter(Protocol):
     def measure(self, text: str) -> TokenMap: ...
 
     def count(self, text: str) -> int: ...
-
-
-class TextFilter(Protocol):
-    """A filter of documents before they are stored, such as one that replaces personal data.
-
-    Its mode is `on`, `shadow` if it only counts, or `off`; its digest changes with its results.
-    """
-
-    @property
-    def mode(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    def filter(self, loaded: Loaded) -> tuple[Loaded, tuple[AuditEntry, ...]]: ...
 
 
 class Embedder(Protocol):
@@ -157,14 +136,6 @@ Embedders: TypeAlias = Callable[[EmbeddingProfile], Embedder]
 """Function that returns the embedder of a profile, or the default embedder if none has it."""
 
 
-class RateLimitStore(Protocol):
-    """Rate limits of providers, shared by all processes of a library."""
-
-    def reserve(self, provider: str, per_minute: int) -> float:
-        """Reserve the next request and return the seconds to wait before sending it."""
-        ...
-
-
 class Cooldowns(Protocol):
     """End times of cool-downs of provider keys, shared by all processes; 0.0 for none."""
 
@@ -205,51 +176,6 @@ class ChatModels(Struct):
     def connect(self, model: ChatModel | None) -> None:
         """Replace the model that answers, from the next question on."""
         self.primary = model
-
-
-class ChatServers(Protocol):
-    """Servers of chat models: find them, try a model, and keep it in the settings."""
-
-    def find(self) -> list[ChatServer]:
-        """Return the servers on this machine that answer at their usual addresses."""
-        ...
-
-    def describe(
-        self, base_url: str, *, provider: str | None = None, key: str | None = None
-    ) -> ChatServer:
-        """Return a server with its models.
-
-        Args:
-            base_url: URL of the server, such as `http://127.0.0.1:1234/v1`.
-            provider: `ollama` or `openai`; None to try both.
-            key: The key of the server; None if it needs none.
-
-        Raises:
-            ServiceError: The server does not answer, or not with a list of models.
-            InvalidArgument: There is no such provider.
-            InvalidConfiguration: The URL cannot be used.
-        """
-        ...
-
-    def test(self, connection: ChatConnection) -> ChatTest:
-        """Ask the model for a short reply and return it."""
-        ...
-
-    def connect(self, connection: ChatConnection) -> ChatTest:
-        """Test a model, write it to the settings of the library, and answer with it from now on.
-
-        The key is written to a file that only its owner can read. Other processes that have the
-        library open use the model from their next start on.
-
-        Raises:
-            ServiceError: The model did not reply; nothing was changed.
-            InvalidConfiguration: The settings cannot be changed.
-        """
-        ...
-
-    def disconnect(self) -> None:
-        """Remove the chat model and its key from the settings; answers then consist of passages."""
-        ...
 
 
 class Reranker(Protocol):
@@ -407,44 +333,6 @@ class VectorIndex(Protocol):
     def close(self) -> None: ...
 
 
-class SourceFinder(Protocol):
-    """Finder and reader of the files that a caller names; see `FileSources`."""
-
-    def find(
-        self,
-        paths: Sequence[str],
-        declared: DocumentOptions,
-        *,
-        within: Sequence[str] | None = None,
-    ) -> FoundSources: ...
-    def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources: ...
-    def absolute(self, path: str) -> str: ...
-    def folder_of(self, path: str) -> str: ...
-    def read_manifest(self, path: str) -> bytes: ...
-    def read(self, source: Source) -> bytes: ...
-    def locate(self, path: str) -> Source: ...
-    def digest(self, source: Source) -> str: ...
-    def read_sidecar(self, source: Source) -> tuple[str, bytes] | None: ...
-    def stamp(self, source: Source) -> object:
-        """Return a value that changes with a source or its sidecar, without reading them."""
-        ...
-
-    def exists(self, path: str) -> bool: ...
-
-
-class PageFetcher(Protocol):
-    """Fetcher of web pages from allowed hosts."""
-
-    def check(self, url: str) -> str: ...
-    def fetch(self, url: str, known: Validators | None = None) -> Page: ...
-
-    def add_pages(
-        self, found: FoundSources, entries: Sequence[Entry], *, manifest: str = ""
-    ) -> FoundSources: ...
-
-    def read_sitemap(self, url: str, declared: DocumentOptions, *, fetch: bool) -> FoundSources: ...
-
-
 class FolderWatcher(Protocol):
     """Watcher of changes below folders."""
 
@@ -480,56 +368,6 @@ class SourceParser(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class UploadStore(Protocol):
-    """Uploaded files, stored until their job has ingested them; see `UploadFolder`.
-
-    Files that are uploaded together are a batch, which only the job of the batch reads.
-    """
-
-    def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]: ...
-    def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources: ...
-    def exists(self, world: WorldId, batch: str) -> bool: ...
-    def read(self, source: Source) -> bytes: ...
-    def discard(self, world: WorldId, batch: str) -> None: ...
-    def remove(
-        self, world: WorldId, path: str, is_wanted: Callable[[str], bool]
-    ) -> RemovedFiles: ...
-    def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles: ...
-    def remove_all(self, world: WorldId) -> RemovedFiles: ...
-    def worlds(self) -> list[WorldId]: ...
-
-
-class AssetStore(Protocol):
-    """Images of documents, as files; see `AssetFolder`.
-
-    The images of a revision are staged under its token until it becomes active.
-    """
-
-    def stage_images(
-        self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]
-    ) -> None: ...
-    def documents_with_images(self) -> frozenset[str]: ...
-    def publish(self, world: WorldId, doc_id: str, token: str) -> bool: ...
-    def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None: ...
-    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
-    def remove_all(self, world: WorldId) -> RemovedFiles: ...
-
-
-class PictureStore(Protocol):
-    """Drawn pages and kept uploads, as files of limited total size; see `PictureFolder`.
-
-    A file belongs to a document and to the hash of its source.
-    """
-
-    def read(self, world: WorldId, doc_id: str, source_hash: str, name: str) -> bytes | None: ...
-    def write(
-        self, world: WorldId, doc_id: str, source_hash: str, name: str, data: bytes
-    ) -> None: ...
-    def keep_only(self, world: WorldId, doc_id: str, source_hash: str) -> None: ...
-    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
-    def remove_all(self, world: WorldId) -> RemovedFiles: ...
 
 
 def ignore_delay(_seconds: float) -> None:
@@ -606,14 +444,6 @@ class JobQueue(Protocol):
     def close(self) -> None:
         """Stop the running job of this process before its next step; wait a limited time for it."""
         ...
-
-
-class Backups(Protocol):
-    """Writer of backups; see `Library.backup`."""
-
-    def write(
-        self, path: str, *, vectors: bool, settings: bool, keys: bool, replace: bool
-    ) -> BackupReport: ...
 
 
 class IdentityVerifier(Protocol):

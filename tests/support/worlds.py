@@ -17,13 +17,14 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.engine.world import World
+from truespan.extensions.crawl.web import WebPages
 from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.parsing import draw, load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
-from truespan.protocols import FolderWatcher, PageFetcher, SourceParser, VectorIndex
+from truespan.protocols import FolderWatcher, SourceParser, VectorIndex
 from truespan.retrieval.deps import OtherEmbedder
 from truespan.store import Store
 from truespan.store.engines.session import Part
@@ -256,7 +257,7 @@ def make_library(
     parser: SourceParser | None = None,
     defaults: str | None = None,
     watcher: FolderWatcher | None = None,
-    pages: PageFetcher | None = None,
+    pages: WebPages | None = None,
 ) -> LibraryFixture:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 

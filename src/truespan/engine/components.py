@@ -13,20 +13,13 @@ from truespan.errors import InvalidArgument, ProfileMismatch
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer
 from truespan.protocols import (
-    AssetStore,
-    Backups,
     ChatModels,
-    ChatServers,
     Embedder,
     FolderWatcher,
     Identities,
     JobQueue,
-    PageFetcher,
-    PictureStore,
     Processes,
-    SourceFinder,
     SourceParser,
-    UploadStore,
 )
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.query import embedder_for
@@ -40,7 +33,13 @@ from truespan.types.request import Defaults
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
+    from truespan.extensions.crawl.web import WebPages
     from truespan.extensions.proof.keys import SigningKeyFile
+    from truespan.extensions.server.chat_servers import LocalChatServers
+    from truespan.files.assets import AssetFolder, PictureFolder
+    from truespan.files.backup import BackupWriter
+    from truespan.files.sources import FileSources
+    from truespan.files.uploads import UploadFolder
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
 
@@ -76,15 +75,15 @@ class CalibrationSchedule:
 class Components(RetrievalDeps, frozen=True, kw_only=True):
     """The components of a library, by role."""
 
-    sources: SourceFinder
+    sources: FileSources
     parser: SourceParser
-    assets: AssetStore
+    assets: AssetFolder
     processes: Processes
     default_model: str = ""
     """Name of the default embedder."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
-    chat_servers: ChatServers | None = None
+    chat_servers: LocalChatServers | None = None
     """Servers of chat models that a user may connect; None if the models were passed."""
     check_environment: Callable[[], list[Check]] = list
     """Checks of files, settings and models for the doctor, without changing anything."""
@@ -102,16 +101,16 @@ class Components(RetrievalDeps, frozen=True, kw_only=True):
     """Keys that sign receipts."""
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""
-    backups: Backups | None = None
-    pictures: PictureStore | None = None
+    backups: BackupWriter | None = None
+    pictures: PictureFolder | None = None
     """Drawn pages of sources; None if sources are not drawn."""
-    pages: PageFetcher | None = None
+    pages: WebPages | None = None
     """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
     """Function that creates a watcher of folders; None where the system has none."""
     workers: DraftWorkers | None = None
     """Processes that make drafts while ingesting; None to use this process only."""
-    uploads: UploadStore | None = None
+    uploads: UploadFolder | None = None
     """Store of uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
     """Queue of background jobs."""

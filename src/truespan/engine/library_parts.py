@@ -10,9 +10,9 @@ from truespan.types.scope import OWNER
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
+    from truespan.extensions.server.chat_servers import LocalChatServers
     from truespan.maintenance.delete import ErasureReport
     from truespan.maintenance.doctor.plan import Plan, RepairResult
-    from truespan.protocols import ChatServers
 
 
 class LibraryModels(LibraryPart, frozen=True):
@@ -31,7 +31,7 @@ class LibraryModels(LibraryPart, frozen=True):
         return None if model is None else model.name
 
     @property
-    def servers(self) -> ChatServers:
+    def servers(self) -> LocalChatServers:
         """The servers of chat models: find them, try a model, and connect the library with it.
 
         Raises:

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -21,7 +21,7 @@ from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
-from truespan.protocols import SourceParser, TextFilter, TokenCounter
+from truespan.protocols import SourceParser, TokenCounter
 from truespan.tables import FileFormat
 from truespan.text.clean import CLEANING_VERSION, clean
 from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
@@ -53,6 +53,9 @@ from truespan.types.text import (
     Validators,
 )
 
+if TYPE_CHECKING:
+    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
+
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     """Keep the first chunk of each dedupe hash, and number the rest without gaps."""
@@ -71,7 +74,7 @@ class Preparation(Struct, frozen=True):
     """Settings for processing sources, apart from the declared options of documents."""
 
     figures: FigureFlags = field(default_factory=FigureFlags)
-    sanitizer: TextFilter | None = None
+    sanitizer: Sanitizer | None = None
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     hidden_sheets: bool = False

@@ -24,18 +24,7 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import Canary, Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import (
-    AssetStore,
-    Clock,
-    Embedder,
-    PageFetcher,
-    PictureStore,
-    SourceFinder,
-    SourceParser,
-    TokenCounter,
-    UploadStore,
-    VectorIndex,
-)
+from truespan.protocols import Clock, Embedder, SourceParser, TokenCounter, VectorIndex
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -51,6 +40,10 @@ from truespan.types.source import Source
 from truespan.types.telemetry import CounterName
 
 if TYPE_CHECKING:
+    from truespan.extensions.crawl.web import WebPages
+    from truespan.files.assets import AssetFolder, PictureFolder
+    from truespan.files.sources import FileSources
+    from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import CountWords, Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.store import Store
@@ -106,17 +99,17 @@ class IngestDeps(Struct, frozen=True):
     store: Store
     index: VectorIndex
     embedder: Embedder
-    sources: SourceFinder
+    sources: FileSources
     parser: SourceParser
     counter: TokenCounter
-    assets: AssetStore
+    assets: AssetFolder
     clock: Clock
     limits: EmbeddingLimits
     preparation: Preparation
-    uploads: UploadStore | None = None
-    pictures: PictureStore | None = None
+    uploads: UploadFolder | None = None
+    pictures: PictureFolder | None = None
     """Keeps uploads that can be shown as they look; None to keep none."""
-    pages: PageFetcher | None = None
+    pages: WebPages | None = None
     """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None
     """Counts the words of chunks; None if ingestion does not count words."""
@@ -128,7 +121,7 @@ class IngestDeps(Struct, frozen=True):
     """Returns the other generations of the world that receive the documents too."""
     trace: RequestTrace = NULL_OBSERVER
 
-    def require_pages(self) -> PageFetcher:
+    def require_pages(self) -> WebPages:
         """Return the fetcher of web pages; raises InvalidArgument if there is none."""
         if self.pages is None:
             raise InvalidArgument("Web pages are not fetched.", advice="Set ingest_hosts.")

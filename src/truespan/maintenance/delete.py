@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from truespan import errors
 from truespan.core.clock import format_time
 from truespan.core.disk import freeing_space
-from truespan.protocols import AssetStore, Clock, PictureStore, UploadStore, VectorIndex
+from truespan.protocols import Clock, VectorIndex
 from truespan.types.document import Document, RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import (
@@ -29,6 +29,8 @@ from truespan.types.maintenance import (
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
 
 if TYPE_CHECKING:
+    from truespan.files.assets import AssetFolder, PictureFolder
+    from truespan.files.uploads import UploadFolder
     from truespan.store import Store
 
 
@@ -119,10 +121,10 @@ class Remover(Struct, frozen=True):
 
     store: Store
     index: VectorIndex
-    assets: AssetStore
+    assets: AssetFolder
     clock: Clock
-    uploads: UploadStore | None = None
-    pictures: PictureStore | None = None
+    uploads: UploadFolder | None = None
+    pictures: PictureFolder | None = None
 
     @freeing_space()
     def document(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration
-from truespan.protocols import Clock, Cooldowns, RateLimitStore, TokenCounter
+from truespan.protocols import Clock, Cooldowns, TokenCounter
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.settings.catalogue import Settings
@@ -16,6 +16,7 @@ from truespan.settings.catalogue import Settings
 if TYPE_CHECKING:
     from truespan.providers.embedder import EmbedderOptions
     from truespan.providers.keys import KeyRing
+    from truespan.store.tables.limits import Limits
 
 
 class ModelContext(Struct, frozen=True):
@@ -28,7 +29,7 @@ class ModelContext(Struct, frozen=True):
     cooldowns: Cooldowns
     counter: TokenCounter
     """Counter for servers that do not count tokens; most models count like it."""
-    paces: RateLimitStore | None = None
+    paces: Limits | None = None
     """Store with which all processes share the rate limit."""
 
     @property

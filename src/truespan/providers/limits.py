@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from threading import Lock
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from truespan.core.cancel import current_cancel_token
 from truespan.errors import InvalidConfiguration
-from truespan.protocols import Clock, RateLimitStore
+from truespan.protocols import Clock
+
+if TYPE_CHECKING:
+    from truespan.store.tables.limits import Limits
 
 _QUERIES_IN_A_ROW = 8
 """Number of queries after which a waiting request of ingestion is sent, so that it continues."""
@@ -119,7 +123,7 @@ class RateLimiter:
 class SharedRateLimiter(RateLimiter):
     """A limit shared by all processes of a library: the start times are in its store."""
 
-    def __init__(self, per_minute: int, clock: Clock, provider: str, store: RateLimitStore) -> None:
+    def __init__(self, per_minute: int, clock: Clock, provider: str, store: Limits) -> None:
         super().__init__(per_minute, clock)
         self._reserve = partial(store.reserve, provider, per_minute)
 

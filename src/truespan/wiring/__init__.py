@@ -26,9 +26,7 @@ from truespan.protocols import (
     Clock,
     Embedder,
     Reranker,
-    SourceFinder,
     SourceParser,
-    TextFilter,
     TokenCounter,
     VectorIndex,
 )
@@ -55,8 +53,10 @@ from truespan.wiring import providers, storage
 from truespan.wiring.storage import component
 
 if TYPE_CHECKING:
+    from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.keys import UsageKey
+    from truespan.files.sources import FileSources
     from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
@@ -295,7 +295,7 @@ def _wordpiece(model: LocalModel) -> TokenCounter:
     return WordPieceCounter(model)
 
 
-def _sources(settings: Settings) -> SourceFinder:
+def _sources(settings: Settings) -> FileSources:
     from truespan.files.sources import FileSources
     from truespan.parsing import may_hold_members, supported
 
@@ -381,7 +381,7 @@ def make_preparation(folder: Path, settings: Settings) -> Preparation:
     return defer(prepare) if settings.sanitize.enabled == "off" else prepare()
 
 
-def _sanitizer(folder: Path, settings: Settings) -> TextFilter | None:
+def _sanitizer(folder: Path, settings: Settings) -> Sanitizer | None:
     """Return the sanitizer; without its extension, one that refuses every ingestion."""
     if settings.sanitize.enabled == "off":
         return None

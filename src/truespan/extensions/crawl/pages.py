@@ -1,13 +1,13 @@
 """Web pages as sources: addresses, ids and names of pages, and sitemaps.
 
-This module does not use the network; a `protocols.PageFetcher` does.
+This module does not use the network; `web` does.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from html import unescape
 from pathlib import PurePath, PurePosixPath
@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from truespan import errors
 from truespan.parsing import supported
 from truespan.parsing.detect import ENDINGS_OF_TYPES
-from truespan.protocols import PageFetcher
 from truespan.types.source import (
     MAX_URL_LENGTH,
     DocumentOptions,
     Entry,
     FoundSources,
+    Page,
     Root,
     Source,
 )
@@ -147,7 +147,11 @@ def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
 
 
 def with_pages(
-    found: FoundSources, fetcher: PageFetcher, entries: Sequence[Entry], *, manifest: str = ""
+    found: FoundSources,
+    check: Callable[[str], str],
+    entries: Sequence[Entry],
+    *,
+    manifest: str = "",
 ) -> FoundSources:
     """Return sources with the pages of entries added, by priority."""
     bad: list[tuple[int, str]] = []
@@ -156,7 +160,7 @@ def with_pages(
     pages: dict[str, tuple[Entry, Source]] = {}
     for entry in entries:
         try:
-            url = fetcher.check(entry.path)
+            url = check(entry.path)
         except errors.InvalidArgument as error:
             if not manifest:
                 raise
@@ -181,20 +185,21 @@ def with_pages(
 
 
 def find_pages_of_sitemap(
-    fetcher: PageFetcher, url: str, declared: DocumentOptions, *, fetch: bool
+    origin: str,
+    declared: DocumentOptions,
+    *,
+    check: Callable[[str], str],
+    fetch: Callable[[str], Page],
 ) -> FoundSources:
     """Return the pages that a sitemap, or each sitemap of an index, lists.
 
-    Pages of hosts that are not allowed are skipped. Without `fetch`, only the address is checked.
+    Pages of hosts that are not allowed are skipped.
     """
-    origin = fetcher.check(url)
-    if not fetch:
-        return FoundSources()
     pages: dict[str, Source] = {}
     unsupported, sitemaps, is_index = 0, [origin], True
     while sitemaps:
         sitemap = sitemaps.pop(0)
-        content = fetcher.fetch(sitemap).content or b""
+        content = fetch(sitemap).content or b""
         is_list, addresses = read_sitemap(_unpack(sitemap, content))
         if is_list and not is_index:
             raise errors.SourceRefused(
@@ -209,7 +214,7 @@ def find_pages_of_sitemap(
             )
         for address in addresses:
             try:
-                checked = fetcher.check(address)
+                checked = check(address)
             except errors.InvalidArgument:
                 unsupported += 1
                 continue

@@ -126,10 +126,13 @@ class WebPages:
     def add_pages(
         self, found: FoundSources, entries: Sequence[Entry], *, manifest: str = ""
     ) -> FoundSources:
-        return with_pages(found, self, entries, manifest=manifest)
+        return with_pages(found, self.check, entries, manifest=manifest)
 
     def read_sitemap(self, url: str, declared: DocumentOptions, *, fetch: bool) -> FoundSources:
-        return find_pages_of_sitemap(self, url, declared, fetch=fetch)
+        origin = self.check(url)
+        if not fetch:
+            return FoundSources()
+        return find_pages_of_sitemap(origin, declared, check=self.check, fetch=self.fetch)
 
     def _follow(
         self,

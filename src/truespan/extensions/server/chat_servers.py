@@ -50,7 +50,7 @@ class _OpenAiModels(Struct):
 
 
 class LocalChatServers(Struct, frozen=True):
-    """Servers of chat models for one library; see `ChatServers`."""
+    """Servers of chat models for one library: find them, try a model, keep it in the settings."""
 
     folder: Path
     clock: Clock
@@ -59,6 +59,7 @@ class LocalChatServers(Struct, frozen=True):
     """The chat models of the library, which a connected model replaces."""
 
     def find(self) -> list[ChatServer]:
+        """Return the servers on this machine that answer at their usual addresses."""
         return [*self._find()]
 
     def _find(self) -> Iterator[ChatServer]:
@@ -70,7 +71,18 @@ class LocalChatServers(Struct, frozen=True):
     def describe(
         self, base_url: str, *, provider: str | None = None, key: str | None = None
     ) -> ChatServer:
-        """Return a server with its models."""
+        """Return a server with its models.
+
+        Args:
+            base_url: URL of the server, such as `http://127.0.0.1:1234/v1`.
+            provider: `ollama` or `openai`; None to try both.
+            key: The key of the server; None if it needs none.
+
+        Raises:
+            ServiceError: The server does not answer, or not with a list of models.
+            InvalidArgument: There is no such provider.
+            InvalidConfiguration: The URL cannot be used.
+        """
         if provider not in (None, *_OTHER_NAMES):
             raise InvalidArgument(
                 f"There is no provider {provider!r}.", advice="Use 'ollama' or 'openai'."
@@ -99,6 +111,7 @@ class LocalChatServers(Struct, frozen=True):
             return sorted(model.id for model in listed.data)
 
     def test(self, connection: ChatConnection) -> ChatTest:
+        """Ask the model for a short reply and return it."""
         settings = read_settings(self.folder).with_values(_values(connection))
         key = connection.key
         keys = () if key is None else (ProviderKey("openai", "connected-chat", key),)
@@ -114,7 +127,15 @@ class LocalChatServers(Struct, frozen=True):
         )
 
     def connect(self, connection: ChatConnection) -> ChatTest:
-        """Test a model, write it to the settings of the library, and answer with it from now on."""
+        """Test a model, write it to the settings of the library, and answer with it from now on.
+
+        The key is written to a file that only its owner can read. Other processes that have the
+        library open use the model from their next start on.
+
+        Raises:
+            ServiceError: The model did not reply; nothing was changed.
+            InvalidConfiguration: The settings cannot be changed.
+        """
         tested = self.test(connection)
         key = connection.key if connection.provider == "openai" else None
         settings = write_connection(self.folder, _values(connection), key)
@@ -122,6 +143,7 @@ class LocalChatServers(Struct, frozen=True):
         return tested
 
     def disconnect(self) -> None:
+        """Remove the chat model and its key from the settings; answers then consist of passages."""
         self.models.connect(self._primary(remove_connection(self.folder)))
 
     def _primary(self, settings: Settings) -> ChatModel | None:

@@ -12,7 +12,7 @@ from truespan.wire.serialize import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from truespan.protocols import ChatServers
+    from truespan.extensions.server.chat_servers import LocalChatServers
     from truespan.types.answer import ChatServer
 
 models_group = CommandGroup(
@@ -101,7 +101,7 @@ def disconnect_model(library: Folder = None, as_json: Json = False) -> None:
 
 
 def _find_servers(
-    servers: "ChatServers", url: str | None, key: str | None
+    servers: "LocalChatServers", url: str | None, key: str | None
 ) -> "Sequence[ChatServer]":
     return servers.find() if url is None else [servers.describe(url, key=key)]
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.protocols import AssetStore
 from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.chapters import find_chapter, list_chapters
 from truespan.types.chunk import ImageFile
@@ -39,6 +38,7 @@ from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Place, contents_start
 
 if TYPE_CHECKING:
+    from truespan.files.assets import AssetFolder
     from truespan.store import Store
 
 _MEDIA_TYPES = {"jpg": "jpeg", "tif": "tiff"} | {
@@ -84,7 +84,7 @@ class Pages(Struct, frozen=True):
             figures=tuple(self._figures(shown, following)) if shown else (),
         )
 
-    def image_of(self, assets: AssetStore, token: str, wanted: ImageFile) -> StoredImage | None:
+    def image_of(self, assets: AssetFolder, token: str, wanted: ImageFile) -> StoredImage | None:
         """Return an image that a figure of the revision shows; None if there is no such figure."""
         reference = f"{wanted.doc_id}/{wanted.name}"
         figures = self._visible_figures()

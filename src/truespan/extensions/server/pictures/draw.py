@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,6 @@ from truespan.engine.components import Components
 from truespan.engine.documents import Documents
 from truespan.engine.reader import Reader
 from truespan.errors import NotFound, SourceRefused, StoreDamaged
-from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
 from truespan.types.picture import (
     SOURCE,
@@ -26,6 +26,9 @@ from truespan.types.request import check_whole
 from truespan.types.scope import Scope
 from truespan.types.source import UPLOAD, Source, is_page
 from truespan.types.text import PageStart
+
+if TYPE_CHECKING:
+    from truespan.files.assets import PictureFolder
 
 _VERSION = "2"
 """Changes whenever pages are drawn differently."""
@@ -132,7 +135,7 @@ class _DrawnDocument(Struct, frozen=True):
     """A revision whose pages are drawn, and the store of what was drawn of it."""
 
     components: Components
-    pictures: PictureStore
+    pictures: PictureFolder
     scope: Scope
     revision: ActiveRevision
 
