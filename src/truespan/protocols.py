@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -22,7 +22,6 @@ from truespan.types.source import (
     ParseOptions,
 )
 from truespan.types.text import CanonicalText, Loaded, Sentence, TokenMap
-from truespan.types.token import AccessRule, SignIn
 from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
@@ -444,22 +443,3 @@ class JobQueue(Protocol):
     def close(self) -> None:
         """Stop the running job of this process before its next step; wait a limited time for it."""
         ...
-
-
-class IdentityVerifier(Protocol):
-    """Verifier of the tokens of an identity provider."""
-
-    issuer: str
-
-    def verify(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token; raise NotAllowed for every token that is not valid."""
-        ...
-
-
-class Identities(Struct, frozen=True):
-    """The verifier of an identity provider's tokens, and the rules for its users."""
-
-    verifier: IdentityVerifier
-    rules: tuple[AccessRule, ...]
-    sign_in: SignIn | None = None
-    """Options of the page; None for tokens only."""

@@ -9,6 +9,7 @@ from tests.support.docs_reader import DOCS, prose_of, sections_of, table_rows
 from truespan.cli.app import make_commands
 from truespan.extensions.server.http import app, bodies, pool, replies, server
 from truespan.extensions.server.http.openapi import HEADERS
+from truespan.extensions.server.library import MAX_KEY_LENGTH
 from truespan.settings.catalogue import Settings
 from truespan.types import token as replay
 
@@ -47,7 +48,7 @@ def test_numbers_and_settings_of_the_server_are_in_the_text() -> None:
     text = " ".join(prose_of(PAGE).split())
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
-    assert f"1 to {replay.MAX_KEY_LENGTH} printable" in text
+    assert f"1 to {MAX_KEY_LENGTH} printable" in text
     named = [entry.name for entry in fields(Settings) if entry.name.startswith("http_")]
     assert [name for name in named if f"`{name}`" not in prose_of(PAGE)] == []
 

@@ -10,11 +10,11 @@ import pytest
 
 from truespan.cli.app import make_commands
 from truespan.engine.world import World
+from truespan.extensions.server.arguments import Arguments, SearchArguments, arguments_schema
 from truespan.extensions.server.http import schemas
 from truespan.extensions.server.http.bodies import Declaration
 from truespan.extensions.server.mcp import caller, resources, tools, writing
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, QUERY_ARGUMENTS, Argument
-from truespan.wire.arguments import Arguments, SearchArguments, arguments_schema
 
 
 def own_classes(module: ModuleType) -> set[str]:

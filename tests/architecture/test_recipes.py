@@ -30,7 +30,7 @@ import truespan
 from truespan.cli.options import QueryOptions
 from truespan.extensions.quality.golden import _check_filters
 from truespan.extensions.server.http.requests import DocumentQuery
-from truespan.wire.arguments import SearchArguments, arguments_schema
+from truespan.extensions.server.arguments import SearchArguments, arguments_schema
 
 with truespan.open(sys.argv[1], create=True) as library:
     world = library.world("world", create=True)

@@ -30,13 +30,12 @@ HARMLESS = {
     "index/edge/client.py:start": "writes to a socket that is open, and is made again",
     "index/edge/process.py:_serve": "writes to a socket that is open",
     "index/edge/process.py:_accept": "waits until a descriptor is free",
-    "extensions/cluster/qdrant/transport.py:speaks_tls": "an error is told already",
     "extensions/cluster/queue.py:run": "waits and tries again after any error",
     "extensions/server/mcp/stdio.py:_write": "writes to a pipe that is open",
     "parsing/sandbox/process.py:_address_space": "an estimate; 0 means unknown",
     "extensions/proof/verify.py:main": "runs alone; names the file and the error",
-    "settings/connection.py:write_connection": "the page says that the file was not written",
-    "settings/connection.py:remove_connection": "the page says that the file was not written",
+    "extensions/server/chat_file.py:write_connection": "the page says that it was not written",
+    "extensions/server/chat_file.py:remove_connection": "the page says that it was not written",
     "extensions/formats/ocr.py:_read_frames": "reads from memory; an error means a broken image",
 }
 """Where nothing is asked, and why that is right."""

@@ -14,9 +14,9 @@ from tests.support.providers.chat import KEY, OllamaChatServer, OpenAiChatServer
 from truespan.cli import run
 from truespan.errors import InvalidConfiguration, NotAllowed, ProviderRefused, ServiceError
 from truespan.extensions.server import chat_servers
+from truespan.extensions.server.chat_servers import ChatConnection
 from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.extensions.server.http.server import ServerOptions
-from truespan.types.answer import ChatConnection
 from truespan.types.token import Secret
 
 MODEL = "tide-teller"

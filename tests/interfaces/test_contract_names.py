@@ -11,8 +11,12 @@ from tests.interfaces.http_client import serve_library
 from tests.interfaces.mcp_clients import command, session
 from tests.support.worlds import WORDS, LibraryFixture, make_library
 from truespan.errors import InvalidArgument
+from truespan.extensions.server.arguments import (
+    RetrievalArguments,
+    SearchArguments,
+    parse_arguments,
+)
 from truespan.extensions.server.http.openapi import CONTRACT_BODIES
-from truespan.wire.arguments import RetrievalArguments, SearchArguments, parse_arguments
 from truespan.wire.serialize import chunk_data, document_data
 
 TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quiet."

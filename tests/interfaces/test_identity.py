@@ -14,9 +14,9 @@ from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.engine.library import Library
 from truespan.extensions.server.http.app import ServerOptions
 from truespan.extensions.server.http.auth import AuthPolicy
+from truespan.extensions.server.identities import Identities
 from truespan.extensions.server.openid import ALGORITHMS, KeyCache, OpenIdVerifier, key_client
 from truespan.extensions.server.users import user_id
-from truespan.protocols import Identities
 from truespan.types.scope import OWNER, UNLIMITED, Verb
 from truespan.types.token import AccessRule
 from truespan.wiring import open_library

@@ -26,9 +26,9 @@ from tests.interfaces.mcp_clients import READER_TOOLS
 from tests.interfaces.mcp_http import running
 from tests.promises import proves
 from truespan.errors import InvalidArgument
+from truespan.extensions.server.arguments import Arguments, NoArguments
 from truespan.extensions.server.mcp.server import make_server
 from truespan.extensions.server.mcp.tools import READER_ROLE, BookList, Role, Tool
-from truespan.wire.arguments import Arguments, NoArguments
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".venv" / "npm" / "node_modules" / ".bin"

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration
-from truespan.protocols import Identities
+from truespan.extensions.server.identities import Identities, claim_values, expand
 from truespan.settings import read_settings
 from truespan.types.scope import UNLIMITED, Verb
-from truespan.types.token import AccessRule, claim_values, expand
+from truespan.types.token import AccessRule
 from truespan.wiring import open_library
 
 AUTH = """

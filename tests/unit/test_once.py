@@ -12,7 +12,7 @@ from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import InvalidArgument, StorageFull, StoreBusy
 from truespan.extensions.server import library as once
-from truespan.types.token import ReplayKey
+from truespan.extensions.server.library import ReplayKey
 
 PRINT = bytes(32)
 

@@ -8,8 +8,8 @@ import pytest
 from tests.support.worlds import make_library
 from truespan.errors import InvalidArgument
 from truespan.extensions.proof.wire import with_signed
+from truespan.extensions.server.arguments import SearchArguments, parse_arguments
 from truespan.types.request import check_arguments
-from truespan.wire.arguments import SearchArguments, parse_arguments
 
 
 @pytest.mark.parametrize(

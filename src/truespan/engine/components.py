@@ -16,7 +16,6 @@ from truespan.protocols import (
     ChatModels,
     Embedder,
     FolderWatcher,
-    Identities,
     JobQueue,
     Processes,
     SourceParser,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from truespan.extensions.crawl.web import WebPages
     from truespan.extensions.proof.keys import SigningKeyFile
     from truespan.extensions.server.chat_servers import LocalChatServers
+    from truespan.extensions.server.identities import Identities
     from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.backup import BackupWriter
     from truespan.files.sources import FileSources

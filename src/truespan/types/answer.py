@@ -34,7 +34,6 @@ from truespan.types.profile import (
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.text import SentencePlace
-from truespan.types.token import Secret
 from truespan.types.trust import OtherPlace, RerankScore, Visible
 
 
@@ -441,34 +440,3 @@ class UsageRecord(Usage, frozen=True, kw_only=True):
 
     id: str
     created_at: float
-
-
-class ChatServer(Struct, frozen=True, kw_only=True):
-    """A server that answered with its models."""
-
-    name: str
-    """Name of the program, such as `Ollama`; `OpenAI-compatible` for others."""
-    provider: str
-    """Protocol: `ollama` or `openai`."""
-    base_url: str
-    models: list[str]
-
-
-class ChatConnection(Struct, frozen=True, kw_only=True):
-    """A chat model of a server."""
-
-    provider: str
-    base_url: str
-    model: str
-    key: Secret | None = None
-    """Key of the server; None if it needs none."""
-
-
-class ChatTest(Struct, frozen=True, kw_only=True):
-    """A reply of a chat model to a test message."""
-
-    model: str
-    """Provider and model, as in `ollama/llama3`."""
-    reply: str
-    """The beginning of the reply."""
-    seconds: float

@@ -1,8 +1,8 @@
 """Arguments that several interfaces take: the description, default and limits of each.
 
-The library (`engine.arguments`), the command line (`cli.options`), HTTP and MCP (`wire.arguments`)
-show these descriptions, so that all of them say the same. The module imports nothing of the
-package: `truespan --help` needs the descriptions, but no records.
+The library (`engine.arguments`), the command line (`cli.options`), HTTP and MCP
+(`extensions.server.arguments`) show these descriptions, so that all of them say the same. The
+module imports nothing of the package: `truespan --help` needs the descriptions, but no records.
 """
 
 from collections.abc import Mapping

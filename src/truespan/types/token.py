@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -193,7 +192,6 @@ class TokenSecret(Secret):
 
 KEPT_SECONDS = 24 * 3600
 """Time for which a stored reply is returned to a repeated request."""
-MAX_KEY_LENGTH = 255
 
 
 class Claim(Struct, frozen=True):
@@ -204,33 +202,8 @@ class Claim(Struct, frozen=True):
     reply: bytes | None
 
 
-class ReplayKey(Struct, frozen=True):
-    """An idempotency key of a caller; the same text from two callers is two keys."""
-
-    caller: str
-    text: str
-
-    def digest(self) -> bytes:
-        """Return the digest under which the request is stored; it does not reveal the key."""
-        return self._derived("find", 32)
-
-    def sealed(self, reply: bytes) -> bytes:
-        """Encrypt or decrypt a reply, so that only the holder of the key can read it.
-
-        A reply may name something that is deleted later. Each key encrypts a single reply.
-        """
-        stream = self._derived("seal", len(reply))
-        return bytes(byte ^ mask for byte, mask in zip(reply, stream, strict=True))
-
-    def _derived(self, purpose: str, length: int) -> bytes:
-        parts = (purpose.encode(), self.caller.encode(), self.text.encode())
-        spelled = b"".join(len(part).to_bytes(4) + part for part in parts)
-        return hashlib.shake_256(spelled).digest(length)
-
-
-MAX_VALUES: Final = 500
-"""Maximum number of names that a template makes; a claim with more values grants nothing."""
-_CLAIM: Final = re.compile(r"\{([^{}]+)\}")
+CLAIM: Final = re.compile(r"\{([^{}]+)\}")
+"""Name of a claim in a template."""
 
 
 class AccessRule(Struct, frozen=True):
@@ -249,61 +222,8 @@ class AccessRule(Struct, frozen=True):
     reader: str = ""
     """Reader that the user acts as; blank for a user who is bound to none."""
 
-    def matches(self, claims: Mapping[str, Any]) -> bool:
-        """Return whether the rule is for the bearer of these claims."""
-        return not self.claim or self.value in claim_values(claims, self.claim)
-
-
-def claim_values(claims: Mapping[str, Any], name: str) -> list[str]:
-    """Return the texts of a claim; none if it is absent, or has any other value.
-
-    A claim inside another one is named with dots: `realm_access.roles`. A claim may also have dots
-    in its own name, such as a URL. None are returned if a token has both: users can often choose
-    the names of further claims, and neither may stand for the other.
-    """
-    value: Any = claims
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if "." in name and (own := claims.get(name)) is not None:
-        if value is not None:
-            return []
-        value = own
-    values = value if isinstance(value, list) else [value]
-    if len(values) > MAX_VALUES:
-        return []
-    return [text for text in values if isinstance(text, str) and text.strip()]
-
-
-def expand(
-    templates: tuple[str, ...] | Unlimited, claims: Mapping[str, Any]
-) -> frozenset[str] | Unlimited:
-    """Return the names that templates stand for; unlimited only if the operator configured "*"."""
-    if isinstance(templates, Unlimited):
-        return UNLIMITED
-    return frozenset(name for template in templates for name in _fill(template, claims))
-
-
-def _fill(template: str, claims: Mapping[str, Any]) -> Iterator[str]:
-    found = _CLAIM.search(template)
-    if found is None:
-        yield template
-        return
-    before, after = template[: found.start()], template[found.end() :]
-    for value in claim_values(claims, found[1]):
-        yield before + value + after
-
 
 def check_template(template: str) -> bool:
     """Return whether a template has at most one claim, and no other braces."""
-    rest = _CLAIM.sub("", template, count=1)
+    rest = CLAIM.sub("", template, count=1)
     return bool(template.strip()) and "{" not in rest and "}" not in rest
-
-
-class SignIn(Struct, frozen=True):
-    """Options with which the page signs people in with the identity provider."""
-
-    issuer: str
-    client_id: str
-    authorize_url: str
-    token_url: str
-    scope: str = "openid"

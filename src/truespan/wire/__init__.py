@@ -1,6 +1,6 @@
-"""Requests and replies as JSON, shared by the command line, HTTP and MCP.
+"""Replies as JSON, shared by the command line, HTTP and MCP.
 
-Owns: the arguments that a caller writes, and records, errors and exit codes as data.
+Owns: records, errors and exit codes as data.
 Does not own: a protocol, or any decision.
 Must hold: one name for one thing on every interface.
 """

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.extensions.proof.types import SignedReceipt
-from truespan.wire.arguments import Arguments
 
+ArgumentsT = TypeVar("ArgumentsT", bound=Struct)
 Signed = Annotated[bool, Meta(description="Whether the reply has a signed receipt.")]
 
 
 # Shared by threads: a cache of types.
 @cache
-def with_signed(kind: type[Arguments]) -> type[Arguments]:
+def with_signed(kind: type[Any]) -> type[Any]:
     """Return arguments with the member `signed`, which interfaces add to some requests."""
     members = [("signed", Signed, False)]
     options: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
     own = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    made = msgspec.defstruct(kind.__name__, members, bases=(kind,), namespace=own, **options)
-    return cast("type[Arguments]", made)
+    return msgspec.defstruct(kind.__name__, members, bases=(kind,), namespace=own, **options)
 
 
-def split_signed(values: Arguments) -> tuple[Arguments, bool]:
+def split_signed(values: ArgumentsT) -> tuple[ArgumentsT, bool]:
     """Return arguments without the member that `with_signed` added, and its value."""
     given = msgspec.structs.asdict(values)
     signed = given.pop("signed")

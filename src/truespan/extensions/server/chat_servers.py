@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, ProviderBadReply, ServiceError
+from truespan.extensions.server.chat_file import remove_connection, write_connection
 from truespan.protocols import ChatModel, ChatModels, Clock, Cooldowns
 from truespan.providers.http import JsonClient
 from truespan.providers.outbound import Bounds
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Settings
-from truespan.settings.connection import remove_connection, write_connection
-from truespan.types.answer import ChatConnection, ChatServer, ChatTest, Message, Role
+from truespan.types.answer import Message, Role
 from truespan.types.token import ProviderKey, Secret
 from truespan.wiring.providers import chat_models
 
@@ -47,6 +47,37 @@ class _WithId(Struct):
 
 class _OpenAiModels(Struct):
     data: list[_WithId]
+
+
+class ChatServer(Struct, frozen=True, kw_only=True):
+    """A server that answered with its models."""
+
+    name: str
+    """Name of the program, such as `Ollama`; `OpenAI-compatible` for others."""
+    provider: str
+    """Protocol: `ollama` or `openai`."""
+    base_url: str
+    models: list[str]
+
+
+class ChatConnection(Struct, frozen=True, kw_only=True):
+    """A chat model of a server."""
+
+    provider: str
+    base_url: str
+    model: str
+    key: Secret | None = None
+    """Key of the server; None if it needs none."""
+
+
+class ChatTest(Struct, frozen=True, kw_only=True):
+    """A reply of a chat model to a test message."""
+
+    model: str
+    """Provider and model, as in `ollama/llama3`."""
+    reply: str
+    """The beginning of the reply."""
+    seconds: float
 
 
 class LocalChatServers(Struct, frozen=True):

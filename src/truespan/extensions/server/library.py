@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from truespan.engine.components import Components
 from truespan.errors import Conflict, InvalidArgument, NotAllowed, TruespanError
@@ -13,15 +16,15 @@ from truespan.types.ids import hash_text
 from truespan.types.job import Job
 from truespan.types.scope import OWNER, Verb
 from truespan.types.telemetry import CounterName, Request
-from truespan.types.token import MAX_KEY_LENGTH, Principal, ReplayKey
+from truespan.types.token import Principal
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.world import World
     from truespan.extensions.proof.types import SignedReceipt
+    from truespan.extensions.server.identities import SignIn
     from truespan.types.origin import Result
-    from truespan.types.token import SignIn
 
 
 class LibraryServer:
@@ -112,6 +115,33 @@ class LibraryServer:
 
 MAX_UNWRITTEN = 1000
 """Maximum number of results in memory while the store fails; keys of older results stay busy."""
+
+
+MAX_KEY_LENGTH = 255
+
+
+class ReplayKey(Struct, frozen=True):
+    """An idempotency key of a caller; the same text from two callers is two keys."""
+
+    caller: str
+    text: str
+
+    def digest(self) -> bytes:
+        """Return the digest under which the request is stored; it does not reveal the key."""
+        return self._derived("find", 32)
+
+    def sealed(self, reply: bytes) -> bytes:
+        """Encrypt or decrypt a reply, so that only the holder of the key can read it.
+
+        A reply may name something that is deleted later. Each key encrypts a single reply.
+        """
+        stream = self._derived("seal", len(reply))
+        return bytes(byte ^ mask for byte, mask in zip(reply, stream, strict=True))
+
+    def _derived(self, purpose: str, length: int) -> bytes:
+        parts = (purpose.encode(), self.caller.encode(), self.text.encode())
+        spelled = b"".join(len(part).to_bytes(4) + part for part in parts)
+        return hashlib.shake_256(spelled).digest(length)
 
 
 # Shared by threads: replies that could not be stored are changed under a lock, which is held while

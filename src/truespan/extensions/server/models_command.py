@@ -12,8 +12,7 @@ from truespan.wire.serialize import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from truespan.extensions.server.chat_servers import LocalChatServers
-    from truespan.types.answer import ChatServer
+    from truespan.extensions.server.chat_servers import ChatServer, LocalChatServers
 
 models_group = CommandGroup(
     "models", help="Connect a chat model; download models of sentence-transformers."
@@ -62,7 +61,7 @@ def connect_model(
     as_json: Json = False,
 ) -> None:
     """Test a chat model and let it write the answers of the library."""
-    from truespan.types.answer import ChatConnection
+    from truespan.extensions.server.chat_servers import ChatConnection
     from truespan.types.token import Secret
 
     key = _read_key(key_file)

@@ -21,12 +21,12 @@ from msgspec import Struct
 
 from truespan import errors
 from truespan.core.strict_json import JsonError, parse_json_object
-from truespan.protocols import Clock, Identities
+from truespan.extensions.server.identities import Identities, SignIn
+from truespan.protocols import Clock
 from truespan.providers.http import JsonClient
 from truespan.providers.outbound import Bounds, read_target
 from truespan.settings.catalogue import Settings
 from truespan.types.telemetry import FIELDS, SYSTEM, Event
-from truespan.types.token import SignIn
 
 _log = logging.getLogger(f"{SYSTEM}.auth")
 _log.addHandler(logging.NullHandler())

@@ -12,10 +12,10 @@ from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.engine.components import Components
 from truespan.engine.tokens import MAX_NAME_LENGTH
 from truespan.errors import NotAllowed
-from truespan.protocols import Identities
+from truespan.extensions.server.identities import Identities, claim_values, expand
 from truespan.types.ids import WorldId
 from truespan.types.scope import AUDIENCE_VERBS, OWNER, UNLIMITED, Authority, Unlimited, Verb
-from truespan.types.token import AccessRule, Principal, expand
+from truespan.types.token import AccessRule, Principal
 
 MAX_WORLDS = 50
 """Maximum number of worlds that claims may name; with more, a token grants nothing."""
@@ -26,7 +26,12 @@ def find_user(
 ) -> Principal:
     """Return the user of a provider's token within an authority."""
     claims = identities.verifier.verify(token)
-    rule = next((rule for rule in identities.rules if rule.matches(claims)), None)
+    suitable = (
+        rule
+        for rule in identities.rules
+        if not rule.claim or rule.value in claim_values(claims, rule.claim)
+    )
+    rule = next(suitable, None)
     granted = None if rule is None else _authority(components, rule, claims)
     if granted is None or not granted.verbs:
         refusal = NotAllowed("use this library")

@@ -46,10 +46,11 @@ from truespan.extensions.server.http.operation import (
 from truespan.extensions.server.http.pages import PAGE_OPERATIONS
 from truespan.extensions.server.http.pool import Pool
 from truespan.extensions.server.http.routes import OPERATIONS
+from truespan.extensions.server.library import ReplayKey
 from truespan.extensions.server.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.settings import debugging
 from truespan.types.telemetry import ACCESS
-from truespan.types.token import Principal, ReplayKey
+from truespan.types.token import Principal
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library

@@ -25,16 +25,16 @@ from truespan.core.strict_json import (
     parse_whole_number,
     require_unique_keys,
 )
-from truespan.extensions.server.http.requests import DocumentLabels, Label
-from truespan.types.arguments import DOCUMENT_ARGUMENTS
-from truespan.types.source import MAX_URL_LENGTH
-from truespan.wire.arguments import (
+from truespan.extensions.server.arguments import (
     MAX_SHOWN_NAME_LENGTH,
     describe,
     explain_error,
     parse_arguments,
     rename_arguments,
 )
+from truespan.extensions.server.http.requests import DocumentLabels, Label
+from truespan.types.arguments import DOCUMENT_ARGUMENTS
+from truespan.types.source import MAX_URL_LENGTH
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192

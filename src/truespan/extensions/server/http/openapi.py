@@ -12,17 +12,17 @@ import msgspec
 
 from truespan import __version__, errors
 from truespan.extensions.proof.wire import with_receipt
+from truespan.extensions.server.arguments import with_contract_names
 from truespan.extensions.server.http.bodies import FORM, MAX_FILES, Declaration
 from truespan.extensions.server.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.extensions.server.http.replies import PROBLEM, ProblemDetails
 from truespan.extensions.server.http.requests import NOT_BLANK, NOT_SPACE
 from truespan.extensions.server.http.routes import ROUTES
+from truespan.extensions.server.library import MAX_KEY_LENGTH
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults
 from truespan.types.scope import MAX_GENERATION
-from truespan.types.token import MAX_KEY_LENGTH
-from truespan.wire.arguments import with_contract_names
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]

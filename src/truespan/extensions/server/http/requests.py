@@ -10,6 +10,22 @@ from msgspec.structs import asdict
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
+from truespan.extensions.server.arguments import (
+    METADATA_KEY,
+    Arguments,
+    Book,
+    ContextArguments,
+    DefaultFilterFields,
+    FilterFields,
+    PassageFields,
+    Query,
+    ReadingArguments,
+    Rerank,
+    SearchMode,
+    TopK,
+    describe,
+    describe_text,
+)
 from truespan.types.arguments import (
     DOCUMENT_ARGUMENTS,
     FILTERS,
@@ -38,22 +54,6 @@ from truespan.types.reading import (
 )
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.source import MAX_URL_LENGTH
-from truespan.wire.arguments import (
-    METADATA_KEY,
-    Arguments,
-    Book,
-    ContextArguments,
-    DefaultFilterFields,
-    FilterFields,
-    PassageFields,
-    Query,
-    ReadingArguments,
-    Rerank,
-    SearchMode,
-    TopK,
-    describe,
-    describe_text,
-)
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[

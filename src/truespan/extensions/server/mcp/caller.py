@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct, field
 
 from truespan.extensions.proof.wire import with_receipt, with_signed
+from truespan.extensions.server.arguments import Arguments, arguments_schema, with_contract_names
 from truespan.extensions.server.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
-from truespan.wire.arguments import Arguments, arguments_schema, with_contract_names
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library

@@ -16,6 +16,7 @@ from truespan import __version__
 from truespan.core.strict_json import DuplicateKey
 from truespan.errors import CallerError, InternalError, TruespanError, resource_error
 from truespan.extensions.proof.wire import add_receipt, split_signed
+from truespan.extensions.server.arguments import parse_arguments
 from truespan.extensions.server.mcp import resources
 from truespan.extensions.server.mcp.caller import (
     CallerContext,
@@ -29,7 +30,6 @@ from truespan.extensions.server.mcp.writing import OPTIONS
 from truespan.settings import debugging
 from truespan.types.bundle import ContextBundle
 from truespan.types.request import Defaults
-from truespan.wire.arguments import parse_arguments
 from truespan.wire.serialize import problem, status_of
 
 Content: TypeAlias = dict[str, Any]

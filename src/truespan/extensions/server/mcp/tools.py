@@ -12,6 +12,16 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from truespan.errors import NotFound
+from truespan.extensions.server.arguments import (
+    Arguments,
+    Book,
+    ContextArguments,
+    NoArguments,
+    PositionArguments,
+    ReadingContextArguments,
+    SearchArguments,
+    arguments_of,
+)
 from truespan.extensions.server.mcp.caller import CallerContext, Role, Tool, WritePermissions
 from truespan.extensions.server.mcp.passages import (
     MAX_SENTENCE_LENGTH,
@@ -32,16 +42,6 @@ from truespan.extensions.server.mcp.writing import (
 from truespan.types.bundle import NOTHING_CLOSE, ContextBundle, Notice, SearchResult
 from truespan.types.note import FoundNote
 from truespan.types.reading import ReadingPosition
-from truespan.wire.arguments import (
-    Arguments,
-    Book,
-    ContextArguments,
-    NoArguments,
-    PositionArguments,
-    ReadingContextArguments,
-    SearchArguments,
-    arguments_of,
-)
 
 if TYPE_CHECKING:
     from truespan.engine.reader import Reader

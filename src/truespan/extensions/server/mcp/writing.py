@@ -14,13 +14,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from truespan import errors
+from truespan.extensions.server.arguments import Arguments, Book, describe_number, describe_text
 from truespan.extensions.server.mcp.caller import READ_ONLY, CallerContext, Tool
 from truespan.extensions.server.mcp.passages import MAX_SENTENCE_LENGTH, one_line
 from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.types.note import MAX_NOTE_LENGTH as MAX_READER_NOTE_LENGTH
 from truespan.types.note import Note
 from truespan.types.reading import NOTHING_READ, ReadingPosition
-from truespan.wire.arguments import Arguments, Book, describe_number, describe_text
 
 if TYPE_CHECKING:
     from truespan.engine.world import World

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from truespan import errors
+from truespan.extensions.server.arguments import Arguments
+from truespan.extensions.server.chat_servers import ChatConnection, ChatServer
 from truespan.extensions.server.http.operation import CallContext, Routes
-from truespan.types.answer import ChatConnection, ChatServer
 from truespan.types.scope import OWNER
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.types.token import Secret
-from truespan.wire.arguments import Arguments
 
 # Shared by threads: filled while modules are imported, then only read.
 chat_model = Routes("Chat model", "The chat model that writes answers. Only the owner connects it.")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec.structs import asdict
 
 from truespan import errors
+from truespan.extensions.server.arguments import arguments_of
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.operation import AsReader, CallContext, Events, Reply, Routes
 from truespan.extensions.server.http.routes.questions import (
@@ -16,7 +17,6 @@ from truespan.extensions.server.http.routes.questions import (
     ask_in_conversation,
 )
 from truespan.types.answer import Answer
-from truespan.wire.arguments import arguments_of
 from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:

@@ -11,6 +11,11 @@ from truespan import errors
 from truespan.engine.world import World
 from truespan.extensions.quality.report import EvaluationReport
 from truespan.extensions.quality.world import EvaluationProgress
+from truespan.extensions.server.arguments import (
+    ReadingContextArguments,
+    SearchArguments,
+    arguments_of,
+)
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.operation import (
     AsReader,
@@ -26,7 +31,6 @@ from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.picture import PagePicture
 from truespan.types.reading import ReadingPosition, SentencePage
-from truespan.wire.arguments import ReadingContextArguments, SearchArguments, arguments_of
 from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
