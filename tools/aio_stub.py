@@ -16,7 +16,6 @@ from pathlib import Path
 from truespan import aio
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
-from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.library_parts import LibraryMaintenance, LibraryModels
 from truespan.engine.notes import ReaderNotes
@@ -25,6 +24,7 @@ from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
 from truespan.extensions.proof.signing import LibraryKeys
+from truespan.extensions.quality.generations import Generations
 from truespan.extensions.quality.world import WorldEvaluation
 
 STUB = Path(aio.__file__).with_suffix(".pyi")

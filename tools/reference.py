@@ -25,13 +25,13 @@ from truespan.cli import run
 from truespan.cli.app import make_commands
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
-from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.library_parts import LibraryMaintenance, LibraryModels
 from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
+from truespan.extensions.quality.generations import Generations
 from truespan.extensions.quality.world import WorldEvaluation
 from truespan.extensions.server.http.openapi import document_operation, make_document
 from truespan.extensions.server.http.operation import Operation

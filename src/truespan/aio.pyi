@@ -8,18 +8,18 @@ from typing import Any, Literal, Unpack, overload
 
 from truespan.engine.components import Components
 from truespan.engine.documents import Paths
-from truespan.engine.generations import Promotion
 from truespan.engine.ingestion import OnProgress, OnPrune
 from truespan.engine.world_ingestion import Sources
 from truespan.extensions.crawl.watching import OnError, Watch
 from truespan.extensions.proof.types import PublicKeys, SignedReceipt
+from truespan.extensions.quality.build import ReindexReport
 from truespan.extensions.quality.calibrate import CalibrationReport
 from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.generations import Promotion
 from truespan.extensions.quality.golden import GoldenQuery
 from truespan.extensions.quality.report import EvaluationReport
 from truespan.extensions.quality.world import EvaluationProgress, Golden
 from truespan.extensions.server.chat_servers import LocalChatServers
-from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport
 from truespan.maintenance.delete import ErasureReport, Receipt
@@ -127,7 +127,7 @@ class AsyncLibrary:
 
 class AsyncWorld:
     @property
-    def evaluation(self) -> AsyncWorldEvaluation: ...
+    def generations(self) -> AsyncGenerations: ...
     @overload
     async def ingest(
         self,
@@ -242,7 +242,7 @@ class AsyncWorld:
     @property
     def documents(self) -> AsyncDocuments: ...
     @property
-    def generations(self) -> AsyncGenerations: ...
+    def evaluation(self) -> AsyncWorldEvaluation: ...
     @property
     def jobs(self) -> AsyncWorldJobs: ...
     async def reader(self, name: str) -> AsyncReader: ...
@@ -494,15 +494,14 @@ class AsyncGenerations:
         allowed_drop: float = ...,
         min_hit_rate: float = ...,
     ) -> Promotion: ...
-    async def replaced(self, domain: str | None = ...) -> int: ...
-    async def rotate(
+    async def rotate_after(
         self,
+        ingest: Callable[[], IngestReport],
         *,
         domain: str | None = ...,
-        golden: Golden | None = ...,
-        before: Evaluation | None = ...,
+        golden: str | None = ...,
         on_progress: OnProgress | None = ...,
-    ) -> Promotion: ...
+    ) -> IngestReport: ...
     async def rollback(self, *, domain: str | None = ...) -> Promotion: ...
     async def forget(self, domain: str) -> None: ...
     async def remove(self, generation: int) -> None: ...

@@ -138,6 +138,9 @@ class Tables:
         """Checks of a generation before its promotion, by the argument that they need: the path of
         a function that takes the access to the world and a `Candidate`, and returns a `Verdict`, or
         None if there is nothing to check."""
+        self.jobs: dict[str, str] = {}
+        """Kinds of background jobs: the path of a function that takes the access to the world, the
+        job, its log and its trace."""
         self.members: dict[str, str] = {}
         """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
         function whose first argument is the object. Also functions of the package, such as

@@ -33,9 +33,9 @@ from tests.support.docs_reader import (
 from tests.support.known_vectors import known_vectors
 from tests.support.rows import each_row
 from truespan import errors
-from truespan.engine.generations import Promotion
+from truespan.extensions.quality.build import ReindexReport
+from truespan.extensions.quality.generations import Promotion
 from truespan.ingest import draft
-from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.manifest import MANIFEST_FIELDS
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument

@@ -63,8 +63,8 @@ EXTENSIONS = {
         "truespan", "tables", "types", "wire", "wiring",
     },
     "quality": {
-        "cli", "core", "engine", "errors", "files", "observer", "retrieval", "tables", "types",
-        "wire",
+        "cli", "core", "engine", "errors", "files", "ingest", "maintenance", "observer",
+        "retrieval", "tables", "types", "wire",
     },
     "server": {
         "cli", "core", "engine", "errors", "extensions/proof", "extensions/quality",

@@ -264,8 +264,8 @@ def test_unchanged_folder_needs_no_model_and_no_process(terminal: Terminal) -> N
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "py3langid", "sentencex", "qdrant_edge"),
         *(
-            "rich", "ssl", "asyncio", "truespan.engine.generations", "truespan.engine.doctor",
-            "truespan.engine.reader",
+            "rich", "ssl", "asyncio", "truespan.extensions.quality.generations",
+            "truespan.engine.doctor", "truespan.engine.reader",
         ),
         *("truespan.evaluation", "truespan.retrieval.fused", "truespan.extensions.cluster.qdrant"),
     )  # fmt: skip

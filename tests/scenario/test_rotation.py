@@ -11,9 +11,9 @@ from tests.promises import proves
 from tests.scenario.test_crashes import MAX_STEPS, killed_at, story
 from tests.support.crash_process import library
 from tests.support.failures import raises_code
-from truespan.engine.doctor import check_generation
 from truespan.engine.library import Library
 from truespan.engine.world import World
+from truespan.extensions.quality.generations import check_generation
 
 ROTATIONS = 12
 

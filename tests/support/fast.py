@@ -27,7 +27,9 @@ _STARTS_PROCESS = re.compile(
     r"\b(subprocess|multiprocessing|forked_process|qdrant_loopback|ChildParser|EdgeIndex|"
     r"truespan\.open|postgres|fork|make_certificate)\b"
 )
-_NEEDS_EXTENSION = re.compile(r"truespan\.extensions\b|needs_extension")
+_NEEDS_EXTENSION = re.compile(
+    r"truespan\.extensions\b|needs_extension|\.generations\.|update_alias=True"
+)
 _EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 
 

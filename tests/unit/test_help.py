@@ -10,12 +10,12 @@ from msgspec.structs import fields
 import truespan
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
-from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
+from truespan.extensions.quality.generations import Generations
 from truespan.extensions.quality.world import WorldEvaluation
 from truespan.types.request import (
     FILTER_NAMES,

@@ -19,6 +19,8 @@ MEMBERS: dict[str, tuple[str, Callable[[truespan.Library, truespan.World], Any]]
     "Library.server": ("server", lambda library, _: library.server),
     "Reader.picture": ("server", lambda _, world: world.reader("a").picture()),
     "Reader.sign": ("proof", lambda _, world: world.reader("a").sign(world.retrieve("key"))),
+    "World.evaluation": ("quality", lambda _, world: world.evaluation),
+    "World.generations": ("quality", lambda _, world: world.generations),
     "World.sign": ("proof", lambda _, world: world.sign(world.search("key"))),
     "truespan.verify_receipt": ("proof", lambda *_: truespan.verify_receipt("{}", {})),
 }

@@ -31,7 +31,6 @@ COMMANDS = (
     Commands("Read without spoilers", "truespan.cli.read", ("reader", "notes")),
     Commands("Documents", "truespan.cli.documents", ("show", "label", "delete", "jobs")),
     Commands("Serve", "truespan.cli.tokens", ("token",)),
-    Commands("Generations", "truespan.cli.generations", ("generations", "reindex", "promote")),
     Commands("Maintenance", "truespan.cli.maintenance", ("doctor", "repair", "backup", "restore")),
 )
 """The commands of the engine, in the order of the help."""

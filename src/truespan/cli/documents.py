@@ -25,10 +25,11 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
-from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
+from truespan.wire.serialize import EXIT_PARTIAL, chunk_data, document_data, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
+    from truespan.extensions.quality.build import ReindexReport
 
 jobs_group = CommandGroup(
     "jobs", help="Ingestion jobs: their state, and the outcome of each document."
@@ -264,7 +265,6 @@ def resume_job(
 ) -> int:
     """Resume a job that was interrupted, cancelled or failed."""
     from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
-    from truespan.cli.generations import print_reindex
     from truespan.cli.start import announce_removal, print_report
     from truespan.engine.jobs import MAINTENANCE, REINDEX
 
@@ -289,3 +289,11 @@ def resume_job(
             on_prune = None if as_json else announce_removal
             report = chosen.jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
     return print_report(report, as_json)
+
+
+def print_reindex(report: "ReindexReport", as_json: bool) -> int:
+    """Print the report on a new generation, and return the exit code."""
+    from truespan.cli.output.documents import show_reindex
+
+    say(to_json(report) if as_json else show_reindex(report))
+    return EXIT_PARTIAL if report.failures else 0

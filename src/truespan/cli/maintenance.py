@@ -68,7 +68,7 @@ def doctor(
                     ),
                 )
                 for each in find_worlds(opened, world)
-                if each.generations.list()
+                if each.access.record().generation
             ]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
     with open_library(library) as opened, progress_bar(hidden=as_json) as on_progress:
@@ -101,7 +101,7 @@ def repair(
 
     with open_library(library) as opened:
         worlds = find_worlds(opened, world)
-        filled = [each for each in worlds if each.generations.list()]
+        filled = [each for each in worlds if each.access.record().generation]
         if filled and opened.has_workers and not here:
             from truespan.cli.follow import follow_maintenance
 

@@ -31,13 +31,12 @@ from truespan.maintenance.doctor.examine import (
     survey,
     unclaimed,
 )
-from truespan.maintenance.doctor.leaks import leaks, try_index, try_store
+from truespan.maintenance.doctor.leaks import try_index, try_store
 from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, RepairResult, WorldPlan
 from truespan.maintenance.repair import RepairReport, apply_observed_repairs, apply_repairs
 from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
 from truespan.retrieval.query import calibration_of, embedder_for
-from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
 from truespan.types.maintenance import MAX_SAMPLE, Check, Verdict
 from truespan.types.request import check_whole
@@ -54,9 +53,6 @@ _EMBEDDER_ERRORS = (
     *(errors.ProviderBadReply, errors.ProviderRefused, errors.ProviderUnavailable),
 )
 """Errors that prevent embedding, but not writing points whose vectors are stored."""
-
-_HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
-"""Findings that do not prevent the promotion of a generation."""
 
 _QUEUE_WARNING_RATIO = 0.8
 """The doctor warns when the queue is filled above this part of its limit."""
@@ -344,24 +340,6 @@ class Doctor(Struct, frozen=True):
                     current=step,
                 )
             )
-
-
-def check_generation(components: Components, scope: Scope) -> list[Notice]:
-    """Return where a generation's points differ from the store, and where its index leaks. Raises
-    `StorageFull` or `IndexUnavailable`: the check could not be made."""
-    counts = Examiner(components.store, components.index).generation(scope).counts()
-    number = scope.generation.number
-    wrong = sum(flaw.generation == number for flaw in components.store.scrub.tally_flaws(scope))
-    if wrong:
-        counts[Finding.WRONG_TALLY] = wrong
-    # The boundaries of an index that cannot be read cannot be tried.
-    readable = Finding.UNREADABLE_INDEX not in counts
-    found = leaks(components.index, scope) if readable else []
-    return [Notice("leak", f"{check.name}: {check.says}.") for check in found] + [
-        Notice(finding.value, f"{count} x {finding.value}.")
-        for finding, count in counts.items()
-        if finding not in _HARMLESS
-    ]
 
 
 def repair_world(

@@ -12,7 +12,6 @@ from msgspec.json import decode
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.doctor import Doctor, repair_world
-from truespan.engine.generations import run_reindex_job
 from truespan.engine.ingestion import IngestJobs, WorkOutcome, claimer
 from truespan.engine.jobs import (
     DOCTOR,
@@ -32,6 +31,7 @@ from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_
 from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
 from truespan.protocols import ignore_delay
+from truespan.tables import require, tables
 from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase, read_request
 from truespan.types.scope import OWNER, Scope
 from truespan.types.telemetry import Request
@@ -213,7 +213,8 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
 
 def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkOutcome:
     if job.kind == REINDEX:
-        run_reindex_job(world.access, job, log, trace)
+        run = require(tables().jobs.get(job.kind), "A reindex job", "quality")
+        run(world.access, job, log, trace)
     elif job.kind == REPAIR:
         log.enter(Phase.EMBEDDING)
         report = repair_world(world.access, log.progress, trace)

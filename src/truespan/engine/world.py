@@ -17,7 +17,7 @@ from truespan.engine.world_ingestion import WorldIngestion
 from truespan.engine.world_queries import WorldQueries
 from truespan.errors import OperatorError, ServiceError
 from truespan.observer import Observer, combine_observers
-from truespan.tables import Extended
+from truespan.tables import Extended, member_of
 from truespan.types.audience import choose_default_audience
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
@@ -30,9 +30,9 @@ from truespan.types.telemetry import Request
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.documents import Documents
-    from truespan.engine.generations import Generations
     from truespan.engine.reader import Reader
     from truespan.engine.world_jobs import WorldJobs
+    from truespan.extensions.quality.world import WorldEvaluation
     from truespan.ingest.report import Progress
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.doctor.plan import Plan
@@ -100,11 +100,9 @@ class World(WorldQueries, WorldIngestion, Extended):
         return Documents(self.access)
 
     @property
-    def generations(self) -> Generations:
-        """The generations of the world: build, check and promote them, or go back."""
-        from truespan.engine.generations import Generations
-
-        return Generations(self.access)
+    def evaluation(self) -> WorldEvaluation:
+        """The evaluation of the world: golden queries, comparisons, calibration."""
+        return member_of(self, "evaluation", "quality")()
 
     @property
     def jobs(self) -> WorldJobs:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import PurePath
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.arguments import list_arguments
-from truespan.errors import InvalidArgument, NotAllowed, PromotionRefused
+from truespan.errors import InvalidArgument, NotAllowed
 from truespan.tables import member_of
 from truespan.types.job import Job
 from truespan.types.request import require_domain_key
@@ -28,12 +27,10 @@ from truespan.types.source import (
 )
 
 if TYPE_CHECKING:
-    from truespan.engine.generations import Generations
     from truespan.engine.ingestion import IngestJobs, OnPrune
-    from truespan.extensions.quality.world import WorldEvaluation
+    from truespan.extensions.quality.generations import Generations
     from truespan.ingest.report import IngestReport, Progress
     from truespan.ingest.requests import IngestRequest
-    from truespan.types.document import GenerationRecord
 
     OnProgress = Callable[[Progress], None]
     Paths = str | PurePath | Sequence[str | PurePath]
@@ -49,9 +46,9 @@ class WorldIngestion:
     access: WorldAccess
 
     @property
-    def evaluation(self) -> WorldEvaluation:
-        """The evaluation of the world: golden queries, comparisons, calibration."""
-        return member_of(self, "evaluation", "quality")()
+    def generations(self) -> Generations:
+        """The generations of the world: build, check and promote them, or go back."""
+        return member_of(self, "generations", "quality")()
 
     @overload
     def ingest(
@@ -147,38 +144,20 @@ class WorldIngestion:
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
             raise InvalidArgument("Golden queries need update_alias.")
-        own = self.access.target
-        domain = domain_key or (own if isinstance(own, str) else None)
-        queries = before = None
-        if golden is not None:
-            # Refuses an invalid file before anything is ingested or built.
-            queries = self.evaluation.queries(golden)
-            if self.access.generations_scope() is not None:
-                current = self._generations.replaced(domain)
-                before = self.evaluation.run(queries, generation=current)
-        ingestion = self._ingest_jobs(target.writable_scope())
-        request = ingestion.request(paths, manifest, checked, sitemap)
-        report = ingestion.run(request, jobs=jobs, on_progress=on_progress, on_prune=on_prune)
-        # Finish erasures that a deletion could not do at once.
-        self.access.components.remover().finish_erasures(urgent=True)
-        if update_alias and report.failures:
-            report.warnings.append("The alias was not moved, because documents failed.")
-        elif update_alias:
-            current = None
-            if golden is None and not report.changed:
-                current = _find_complete(self._generations.list(), domain)
-            if current is not None:
-                report.warnings.append(f"Nothing changed, so generation {current} stays in use.")
-            else:
-                try:
-                    promotion = self._generations.rotate(
-                        domain=domain, golden=queries, before=before, on_progress=on_progress
-                    )
-                except PromotionRefused as refusal:
-                    raise _explain_refusal(refusal, domain, report) from None
-                report.generation = promotion.generation
-            report.warnings += self._name_unused_generations()
-        return report
+
+        def run() -> IngestReport:
+            ingestion = self._ingest_jobs(target.writable_scope())
+            request = ingestion.request(paths, manifest, checked, sitemap)
+            report = ingestion.run(request, jobs=jobs, on_progress=on_progress, on_prune=on_prune)
+            # Finish erasures that a deletion could not do at once.
+            self.access.components.remover().finish_erasures(urgent=True)
+            return report
+
+        if not update_alias:
+            return run()
+        return self.generations.rotate_after(
+            run, domain=domain_key, golden=golden, on_progress=on_progress
+        )
 
     @list_arguments
     def add_texts(
@@ -258,12 +237,6 @@ class WorldIngestion:
         with components.uploads.receive(jobs.scope.world, checked) as batch:
             yield jobs, IngestRequest(uploads=batch, options=IngestOptions(declared))
 
-    @property
-    def _generations(self) -> Generations:
-        from truespan.engine.generations import Generations
-
-        return Generations(self.access)
-
     def _ingest_jobs(self, scope: Scope) -> IngestJobs:
         from truespan.engine.ingestion import IngestJobs
 
@@ -277,24 +250,6 @@ class WorldIngestion:
 
         submit_job(self.access.components, self.access.record().id, job)
         return job
-
-    def _name_unused_generations(self) -> Iterator[str]:
-        """Yield a sentence about generations that no alias names, or would after a rollback."""
-        records, store = self._generations.list(), self.access.components.store
-        aliases = [None, *(domain for record in records for domain in record.domains)]
-        scope = self.access.writable_scope()
-        kept = {store.worlds.previous_generation(scope, domain) for domain in aliases}
-        unused = [
-            record.generation.number
-            for record in records
-            if not (record.is_default or record.domains or record.generation.number in kept)
-        ]
-        if unused:
-            yield (
-                f"Not in use, and embedded for each new document: generation "
-                f"{', '.join(map(str, unused))}. 'truespan generations --remove {unused[0]} -w "
-                f"{quote(self.access.record().name)}' removes one."
-            )
 
     def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
         """Return the access to a domain of this world; a new domain starts from this target."""
@@ -345,29 +300,3 @@ def _split_uploads(sources: Sources) -> tuple[list[Upload], Paths]:
     if uploads and paths:
         raise InvalidArgument("Uploads cannot be combined with paths.")
     return uploads, paths
-
-
-def _find_complete(records: Sequence[GenerationRecord], domain: str | None) -> int | None:
-    """Return the number of the generation that an alias names, if it is complete."""
-    return next(
-        (
-            record.generation.number
-            for record in records
-            if record.complete
-            and (record.is_default if domain is None else domain in record.domains)
-        ),
-        None,
-    )
-
-
-def _explain_refusal(
-    refusal: PromotionRefused, domain: str | None, report: IngestReport
-) -> PromotionRefused:
-    alias = f"The domain {domain!r}" if domain else "The world's default"
-    return PromotionRefused(
-        f"{refusal.message} {alias} was not moved, and the new generation was removed. The "
-        "documents of this run are ingested: the generations in use have them, and searches find "
-        "them.",
-        advice=f"{refusal.advice} 'truespan delete' takes documents out again.".strip(),
-        report=report,
-    )

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truespan.cli.terminal import name_span, pluralize, table
 from truespan.core.graphemes import shorten
@@ -19,6 +19,9 @@ from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobStat
 from truespan.types.metadata import ValueKind, parse_value, read_metadata
 from truespan.types.reading import ChunkPage
 from truespan.types.source import display_path
+
+if TYPE_CHECKING:
+    from truespan.extensions.quality.build import ReindexReport
 
 _QUOTE_SHOWN = 80
 MAX_ROWS = 40
@@ -265,3 +268,17 @@ def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
         states = ", ".join(f"{count} {state}" for state, count in left.items())
         lines.append(f"... and {left.total()} more: {states}")
     return [*lines, *(f"removed: {entry.name}" for entry in removed)]
+
+
+def show_reindex(report: ReindexReport) -> str:
+    lines = [
+        f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
+        f"{pluralize(report.chunks, 'chunk')} written; "
+        f"{pluralize(report.embedded, 'text')} embedded, "
+        f"{pluralize(report.reused, 'vector')} reused."
+    ]
+    lines += [f"  not built: {failure.name}: {failure.message}" for failure in report.failures]
+    lines += [f"  note: {warning}" for warning in report.warnings]
+    if not report.failures:
+        lines.append(f"'truespan promote {report.generation}' puts it into use.")
+    return "\n".join(lines)

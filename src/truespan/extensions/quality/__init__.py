@@ -1,8 +1,9 @@
-"""Golden queries, metrics, comparison and calibration.
+"""Golden queries, metrics, comparison and calibration; building and promoting generations.
 
 Owns: golden files, running and judging golden queries, comparing evaluations, proposing thresholds,
-the reports.
-Does not own: search and verification (retrieval), reading and writing files (files).
+the reports; building a generation next to the one in use, and moving aliases.
+Does not own: search and verification (retrieval), reading and writing files (files), the rows of
+generations (store), and new documents in all generations (ingest).
 Must hold: an evaluation contains no text of a document; a failed query is counted, never left out;
 the same results give the same numbers on every machine.
 """
@@ -15,7 +16,16 @@ _HERE = "truespan.extensions.quality"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands, the gate of golden queries, and `World.evaluation`."""
-    tables.commands += (Commands("Quality", f"{_HERE}.commands", ("evaluate", "calibrate")),)
+    """Add the commands, the gate of golden queries, the job, and the members of `World`."""
+    tables.commands += (
+        Commands("Quality", f"{_HERE}.commands", ("evaluate", "calibrate")),
+        Commands(
+            "Generations",
+            f"{_HERE}.generation_commands",
+            ("generations", "reindex", "promote"),
+        ),
+    )
     tables.gates["golden"] = f"{_HERE}.world:ask_golden"
+    tables.jobs["reindex"] = f"{_HERE}.generations:run_reindex_job"
     tables.members["World.evaluation"] = f"{_HERE}.world:evaluation_of"
+    tables.members["World.generations"] = f"{_HERE}.generations:generations_of"

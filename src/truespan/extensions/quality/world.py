@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.engine.access import WorldAccess, WorldPart
-from truespan.engine.generations import Candidate
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, StoreDamaged, TruespanError
@@ -99,6 +98,18 @@ class _Run(Struct, frozen=True):
         asked = tuple(results)
         warnings = (*self.warnings, *self.find_absent(asked))
         return replace(summarize(self.name, asked), warnings=warnings)
+
+
+class Candidate(Struct, frozen=True):
+    """A generation to be promoted, as its gates see it."""
+
+    generation: int
+    replaced: int
+    golden: Golden | None = None
+    before: Evaluation | None = None
+    """An earlier evaluation of the replaced generation, to compare with."""
+    allowed_drop: float = ALLOWED_DROP
+    min_hit_rate: float = 0.0
 
 
 class WorldEvaluation(WorldPart, frozen=True):

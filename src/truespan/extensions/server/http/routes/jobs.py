@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.engine.generations import Promotion
 from truespan.engine.world import World
+from truespan.extensions.quality.generations import Promotion
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.operation import CallContext, Event, JobStream, Reply, Routes
 from truespan.types.job import Job

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option
+from truespan.cli.documents import print_reindex
 from truespan.cli.options import Json, Place
 from truespan.cli.terminal import echo, pluralize, table
 from truespan.errors import InvalidArgument
-from truespan.wire.serialize import EXIT_PARTIAL, record_data, to_json
+from truespan.wire.serialize import record_data, to_json
 
 if TYPE_CHECKING:
-    from truespan.engine.generations import Promotion
-    from truespan.ingest.indexing import ReindexReport
+    from truespan.extensions.quality.generations import Promotion
     from truespan.types.document import GenerationRecord
 
 DomainKey = Annotated[
@@ -76,12 +75,6 @@ def reindex(
     return print_reindex(report, as_json)
 
 
-def print_reindex(report: "ReindexReport", as_json: bool) -> int:
-    """Print the report on a new generation, and return the exit code."""
-    say(to_json(report) if as_json else show_reindex(report))
-    return EXIT_PARTIAL if report.failures else 0
-
-
 def promote(
     place: Place,
     generation: Annotated[int | None, Argument(help="Number of the generation.")] = None,
@@ -125,20 +118,6 @@ def show_generations(records: Sequence["GenerationRecord"]) -> str:
         mark, counts = "*" if names else "", (record.documents, record.chunks)
         rows.append((mark, generation.number, model, chunking, *counts, state))
     return "\n".join(table(rows))
-
-
-def show_reindex(report: "ReindexReport") -> str:
-    lines = [
-        f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
-        f"{pluralize(report.chunks, 'chunk')} written; "
-        f"{pluralize(report.embedded, 'text')} embedded, "
-        f"{pluralize(report.reused, 'vector')} reused."
-    ]
-    lines += [f"  not built: {failure.name}: {failure.message}" for failure in report.failures]
-    lines += [f"  note: {warning}" for warning in report.warnings]
-    if not report.failures:
-        lines.append(f"'truespan promote {report.generation}' puts it into use.")
-    return "\n".join(lines)
 
 
 def show_promotion(promotion: "Promotion") -> str:

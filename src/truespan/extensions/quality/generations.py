@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Callable, Iterator
+from shlex import quote
+from typing import Literal, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
-from truespan.engine.doctor import check_generation
+from truespan.engine.components import Components
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import REINDEX, Jobs
-from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
-from truespan.ingest.report import IngestDeps, JobLog, Progress
+from truespan.engine.world import World
+from truespan.extensions.quality.build import ReindexReport, build_generation
+from truespan.extensions.quality.evaluate import Evaluation
+from truespan.extensions.quality.world import Candidate, Golden, WorldEvaluation
+from truespan.ingest.indexing import prepare_index
+from truespan.ingest.report import IngestDeps, IngestReport, JobLog, Progress
+from truespan.maintenance.doctor.examine import Examiner
+from truespan.maintenance.doctor.leaks import leaks
+from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
-from truespan.tables import import_member, require, tables
+from truespan.tables import import_member, tables
+from truespan.types.bundle import Notice
 from truespan.types.document import ALLOWED_DROP, GenerationRecord, Verdict
 from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
@@ -25,12 +34,11 @@ from truespan.types.request import check_whole, require_domain_key
 from truespan.types.scope import MAX_GENERATION, Scope
 from truespan.types.telemetry import Request
 
-if TYPE_CHECKING:
-    from truespan.extensions.quality.evaluate import Evaluation
-    from truespan.extensions.quality.world import Golden
-
 MAX_PROMOTION_ATTEMPTS = 5
 """Maximum number of times a generation is completed and checked while documents arrive."""
+
+_HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
+"""Findings that do not prevent the promotion of a generation."""
 
 OnProgress = Callable[[Progress], None]
 
@@ -43,18 +51,6 @@ class Promotion(Struct, frozen=True):
     domain: str | None = None
     verdict: Verdict | None = None
     """The result of the gates; None when there was nothing to check."""
-
-
-class Candidate(Struct, frozen=True):
-    """A generation to be promoted, as its gates see it."""
-
-    generation: int
-    replaced: int
-    golden: Golden | None = None
-    before: Evaluation | None = None
-    """An earlier evaluation of the replaced generation, to compare with."""
-    allowed_drop: float = ALLOWED_DROP
-    min_hit_rate: float = 0.0
 
 
 class Generations(WorldPart, frozen=True):
@@ -180,19 +176,17 @@ class Generations(WorldPart, frozen=True):
         """
         candidate = Candidate(
             generation=generation,
-            replaced=self.replaced(domain),
+            replaced=self._replaced(domain),
             golden=golden,
             allowed_drop=allowed_drop,
             min_hit_rate=min_hit_rate,
         )
         return self._promote(candidate, domain)
 
-    def replaced(self, domain: str | None = None) -> int:
+    def _replaced(self, domain: str | None) -> int:
         """Return the number of the generation that a promotion replaces.
 
-        Args:
-            domain: Domain of the alias; a domain that does not exist yet replaces the default of
-                the world.
+        A domain that does not exist yet replaces the default of the world.
         """
         return self._number_of(domain) or self._current().generation.number
 
@@ -216,26 +210,70 @@ class Generations(WorldPart, frozen=True):
             build_generation(self._deps(scope), scope)
         raise errors.StoreBusy
 
-    def rotate(
+    def rotate_after(
         self,
+        ingest: Callable[[], IngestReport],
         *,
         domain: str | None = None,
-        golden: Golden | None = None,
-        before: Evaluation | None = None,
+        golden: str | None = None,
         on_progress: OnProgress | None = None,
+    ) -> IngestReport:
+        """Ingest, build a generation of all documents, and move an alias to it.
+
+        The new generation has the model and the chunking of the one that the alias names; use
+        `reindex` for others. Nothing is built if a document failed, or if nothing has changed.
+
+        Args:
+            ingest: Ingests documents and returns the report.
+            domain: Domain of the alias; None for that of this world, or the world's default.
+            golden: File of golden queries, which must score no worse than before the ingestion.
+            on_progress: Called with the progress after each step.
+
+        Raises:
+            PromotionRefused: The documents are ingested, and the new generation was removed.
+        """
+        own = self._access.target
+        domain = domain or (own if isinstance(own, str) else None)
+        queries = before = None
+        if golden is not None:
+            # Refuses an invalid file before anything is ingested or built.
+            evaluation = WorldEvaluation(self._access)
+            queries = evaluation.queries(golden)
+            if self._access.generations_scope() is not None:
+                before = evaluation.run(queries, generation=self._replaced(domain))
+        report = ingest()
+        if report.failures:
+            report.warnings.append("The alias was not moved, because documents failed.")
+            return report
+        current = self._number_of(domain)
+        if (
+            queries is not None
+            or report.changed
+            or current is None
+            or not self.get(current).complete
+        ):
+            try:
+                promotion = self._rotate(domain, queries, before, on_progress)
+            except errors.PromotionRefused as refusal:
+                raise _explain_refusal(refusal, domain, report) from None
+            report.generation = promotion.generation
+        else:
+            report.warnings.append(f"Nothing changed, so generation {current} stays in use.")
+        report.warnings += self._name_unused()
+        return report
+
+    def _rotate(
+        self,
+        domain: str | None,
+        golden: Golden | None,
+        before: Evaluation | None,
+        on_progress: OnProgress | None,
     ) -> Promotion:
         """Build a generation like the one an alias names, and move the alias to it.
 
-        The new generation has the same model and chunking; use `reindex` for others. If the
-        promotion is refused, the new generation is removed.
-
-        Args:
-            domain: Domain of the alias; None for the default of the world.
-            golden: Golden queries, which must score no worse than `before`.
-            before: Evaluation to compare with; by default that of the replaced generation.
-            on_progress: Called with the progress after each step.
+        If the promotion is refused, the new generation is removed.
         """
-        number = self.replaced(domain)
+        number = self._replaced(domain)
         like = self._scope_of(number).generation
         self._delete_retired()
         known = {record.generation.number for record in self.list()}
@@ -246,6 +284,23 @@ class Generations(WorldPart, frozen=True):
             if built.generation not in known:
                 self.remove(built.generation)
             raise
+
+    def _name_unused(self) -> Iterator[str]:
+        """Yield a sentence about generations that no alias names, or would after a rollback."""
+        records, store = self.list(), self._access.components.store
+        aliases = [None, *(domain for record in records for domain in record.domains)]
+        kept = {store.worlds.previous_generation(self._current(), domain) for domain in aliases}
+        unused = [
+            record.generation.number
+            for record in records
+            if not (record.is_default or record.domains or record.generation.number in kept)
+        ]
+        if unused:
+            yield (
+                f"Not in use, and embedded for each new document: generation "
+                f"{', '.join(map(str, unused))}. 'truespan generations --remove {unused[0]} -w "
+                f"{quote(self._access.record().name)}' removes one."
+            )
 
     def rollback(self, *, domain: str | None = None) -> Promotion:
         """Go back to the generation that an alias named before its last move.
@@ -381,10 +436,8 @@ class Generations(WorldPart, frozen=True):
 
     def _ask_gates(self, candidate: Candidate) -> Verdict | None:
         """Return the verdict of the gates, None if none had anything to check."""
-        gates = tables().gates
-        if candidate.golden is not None:
-            require(gates.get("golden"), "A promotion with golden queries", "quality")
-        found = [import_member(gate)(self._access, candidate) for gate in gates.values()]
+        gates = tables().gates.values()
+        found = [import_member(gate)(self._access, candidate) for gate in gates]
         verdicts = [verdict for verdict in found if verdict is not None]
         reasons = tuple(reason for verdict in verdicts for reason in verdict.reasons)
         if not all(verdict.passed for verdict in verdicts):
@@ -399,6 +452,11 @@ def _generation_of(request: str) -> int:
     return int(json.loads(request)["generation"])
 
 
+def generations_of(world: World) -> Generations:
+    """Return the generations of a world."""
+    return Generations(world.access)
+
+
 def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:
     """Fill the generation of a job, in the worker that has the job."""
     generations = Generations(access)
@@ -406,3 +464,34 @@ def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTr
     scope = generations._scope_of(read_request(job, _generation_of))
     build_generation(replace(generations._deps(scope), trace=trace), scope, log)
     IngestJobs(access.components, scope).count_and_calibrate(scope)
+
+
+def check_generation(components: Components, scope: Scope) -> list[Notice]:
+    """Return where a generation's points differ from the store, and where its index leaks. Raises
+    `StorageFull` or `IndexUnavailable`: the check could not be made."""
+    counts = Examiner(components.store, components.index).generation(scope).counts()
+    number = scope.generation.number
+    wrong = sum(flaw.generation == number for flaw in components.store.scrub.tally_flaws(scope))
+    if wrong:
+        counts[Finding.WRONG_TALLY] = wrong
+    # The boundaries of an index that cannot be read cannot be tried.
+    readable = Finding.UNREADABLE_INDEX not in counts
+    found = leaks(components.index, scope) if readable else []
+    return [Notice("leak", f"{check.name}: {check.says}.") for check in found] + [
+        Notice(finding.value, f"{count} x {finding.value}.")
+        for finding, count in counts.items()
+        if finding not in _HARMLESS
+    ]
+
+
+def _explain_refusal(
+    refusal: errors.PromotionRefused, domain: str | None, report: IngestReport
+) -> errors.PromotionRefused:
+    alias = f"The domain {domain!r}" if domain else "The world's default"
+    return errors.PromotionRefused(
+        f"{refusal.message} {alias} was not moved, and the new generation was removed. The "
+        "documents of this run are ingested: the generations in use have them, and searches find "
+        "them.",
+        advice=f"{refusal.advice} 'truespan delete' takes documents out again.".strip(),
+        report=report,
+    )
