@@ -11,7 +11,8 @@ other worlds as well; text is read as bytes, so that damage cannot hide behind a
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from truespan.protocols import Clock
 from truespan.store.engines.session import Database
@@ -36,10 +37,40 @@ if TYPE_CHECKING:
     from truespan.types.ids import WorldId
 
 
-# Shared by threads: of two that first use a part at once, each may make its own. That is harmless,
+def _part(path: str, *shared: str) -> cached_property[Any]:
+    """Return a part of the store, whose module is imported when the part is first used.
+
+    It is made from the database, the clock, and the members of the store that it shares.
+    """
+
+    def make(store: Store) -> Any:
+        module, name = path.split(":")
+        arguments = (getattr(store, member) for member in ("_db", "_clock", *shared))
+        return getattr(import_module(f"truespan.store.{module}"), name)(*arguments)
+
+    return cached_property(make)
+
+
+# Of two threads that first use a part at once, each may make its own. That is harmless,
 # because the parts have no state of their own but caches.
 class Store:
     """The trusted state of a library, in one database: a part for each subject, loaded on use."""
+
+    worlds: cached_property[Worlds] = _part("tables.worlds:Worlds")
+    documents: cached_property[Documents] = _part("tables.documents:Documents", "_lost_words")
+    revisions: cached_property[Revisions] = _part("tables.revisions:Revisions")
+    chunks: cached_property[Chunks] = _part("tables.chunks:Chunks")
+    catalogs: cached_property[Catalogs] = _part("tables.catalog:Catalogs", "_lost_words")
+    word_states: cached_property[WordStateRows] = _part("tables.word_states:WordStateRows")
+    readers: cached_property[Readers] = _part("tables.readers:Readers")
+    conversations: cached_property[Conversations] = _part("tables.conversations:Conversations")
+    notes: cached_property[Notes] = _part("tables.notes:Notes")
+    records: cached_property[Records] = _part("tables.records:Records")
+    tokens: cached_property[Tokens] = _part("tables.tokens:Tokens")
+    limits: cached_property[Limits] = _part("tables.limits:Limits")
+    jobs: cached_property[Jobs] = _part("tables.jobs:Jobs")
+    erasures: cached_property[Erasures] = _part("integrity.erasure:Erasures")
+    scrub: cached_property[Scrub] = _part("integrity.scrub:Scrub")
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._db = database
@@ -47,96 +78,6 @@ class Store:
         self._lost_words: set[WorldId] = set()
         """Worlds in which documents have lost their words with a purged document of their segment.
         """
-
-    @cached_property
-    def worlds(self) -> Worlds:
-        from truespan.store.tables.worlds import Worlds
-
-        return Worlds(self._db, self._clock)
-
-    @cached_property
-    def documents(self) -> Documents:
-        from truespan.store.tables.documents import Documents
-
-        return Documents(self._db, self._clock, self._lost_words)
-
-    @cached_property
-    def revisions(self) -> Revisions:
-        from truespan.store.tables.revisions import Revisions
-
-        return Revisions(self._db, self._clock)
-
-    @cached_property
-    def chunks(self) -> Chunks:
-        from truespan.store.tables.chunks import Chunks
-
-        return Chunks(self._db, self._clock)
-
-    @cached_property
-    def catalogs(self) -> Catalogs:
-        from truespan.store.tables.catalog import Catalogs
-
-        return Catalogs(self._db, self._clock, self._lost_words)
-
-    @cached_property
-    def word_states(self) -> WordStateRows:
-        from truespan.store.tables.word_states import WordStateRows
-
-        return WordStateRows(self._db, self._clock)
-
-    @cached_property
-    def readers(self) -> Readers:
-        from truespan.store.tables.readers import Readers
-
-        return Readers(self._db, self._clock)
-
-    @cached_property
-    def conversations(self) -> Conversations:
-        from truespan.store.tables.conversations import Conversations
-
-        return Conversations(self._db, self._clock)
-
-    @cached_property
-    def notes(self) -> Notes:
-        from truespan.store.tables.notes import Notes
-
-        return Notes(self._db, self._clock)
-
-    @cached_property
-    def records(self) -> Records:
-        from truespan.store.tables.records import Records
-
-        return Records(self._db, self._clock)
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        from truespan.store.tables.tokens import Tokens
-
-        return Tokens(self._db, self._clock)
-
-    @cached_property
-    def limits(self) -> Limits:
-        from truespan.store.tables.limits import Limits
-
-        return Limits(self._db, self._clock)
-
-    @cached_property
-    def jobs(self) -> Jobs:
-        from truespan.store.tables.jobs import Jobs
-
-        return Jobs(self._db, self._clock)
-
-    @cached_property
-    def erasures(self) -> Erasures:
-        from truespan.store.integrity.erasure import Erasures
-
-        return Erasures(self._db, self._clock)
-
-    @cached_property
-    def scrub(self) -> Scrub:
-        from truespan.store.integrity.scrub import Scrub
-
-        return Scrub(self._db, self._clock)
 
     def as_rows(self) -> StoreRows:
         """Return all rows, to copy them into or from another store."""
