@@ -49,7 +49,7 @@ EXTENSIONS = {
         *("answers", "core", "errors", "retrieval", "settings", "tables", "text", "types", "words"),
     },
     "cluster": {
-        "cli", "core", "errors", "index", "ingest", "maintenance", "observer", "protocols",
+        "cli", "core", "errors", "files", "index", "ingest", "maintenance", "observer", "protocols",
         "providers", "settings", "store", "tables", "truespan", "types", "wire", "wiring",
     },
     "crawl": {

@@ -10,17 +10,18 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.errors import CopyDiffers
-from truespan.extensions.cluster.postgres import Address, PostgresDatabase
-from truespan.store import Store
-from truespan.store.engines.sqlite import SqliteDatabase
-from truespan.store.transfer.copy import (
+from truespan.extensions.cluster.copy import (
     NOT_COPIED,
     NeutralRow,
     StoreRows,
     Table,
     copy_rows,
     load_tables,
+    rows_of,
 )
+from truespan.extensions.cluster.postgres import Address, PostgresDatabase
+from truespan.store import Store
+from truespan.store.engines.sqlite import SqliteDatabase
 
 TABLES = load_tables()
 
@@ -92,11 +93,11 @@ def lived(tmp_path: Path) -> Iterator[LibraryFixture]:
 
 
 def on_file(place: LibraryFixture) -> StoreRows:
-    return place.store.as_rows()
+    return rows_of(place.store)
 
 
 def on_server(store: Store) -> StoreRows:
-    return store.as_rows()
+    return rows_of(store)
 
 
 def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]]:

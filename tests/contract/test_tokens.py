@@ -18,7 +18,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, NotAllowed, StoreDamaged
-from truespan.store.transfer.snapshot import FileSnapshots, prepare_snapshot
+from truespan.store.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import TokenSecret, TokenState

@@ -232,7 +232,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         *(
             "truespan.retrieval.fused",
             "truespan.retrieval.reading.pages",
-            "truespan.store.transfer.copy",
+            "truespan.extensions.cluster.copy",
         ),
         *("truespan.extensions.cluster.qdrant", "truespan.files.backup", "truespan.cli.documents"),
         *("truespan.retrieval.rerank", "truespan.engine.reader", "truespan.answers"),

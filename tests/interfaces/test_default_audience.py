@@ -15,8 +15,8 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, StoreDamaged
+from truespan.extensions.cluster.copy import copy_rows, rows_of
 from truespan.ingest.draft import Preparation
-from truespan.store.transfer.copy import copy_rows
 from truespan.types.audience import AudienceRule
 
 LEGAL = ("group:legal",)
@@ -139,8 +139,8 @@ def test_default_audience_is_copied_and_checked(tmp_path: Path) -> None:
     lib.library.create_world("b", audience_required=True)
     server: LibraryFixture = make_library(tmp_path / "server", store="postgres")
     back = make_library(tmp_path / "back", store="sqlite")
-    copy_rows(lib.store.as_rows(), server.store.as_rows())
-    copy_rows(server.store.as_rows(), back.store.as_rows())
+    copy_rows(rows_of(lib.store), rows_of(server.store))
+    copy_rows(rows_of(server.store), rows_of(back.store))
     for copy in (server, back):
         found = {entry.name: entry.audience for entry in copy.library.worlds()}
         assert found == {"a": LEGAL, "b": None}

@@ -18,7 +18,7 @@ from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library, other_profile
 from tests.unit.test_members import zip_of
 from truespan.engine.world import World
-from truespan.store.transfer.copy import copy_rows
+from truespan.extensions.cluster.copy import copy_rows, rows_of
 from truespan.testing import WordEmbedder
 
 LABELS = {
@@ -92,8 +92,8 @@ def test_copy_in_postgresql_and_back_has_the_same_audiences(tmp_path: Path) -> N
         make_library(tmp_path / kind, store=kind, index=lib.index)
         for kind in ("postgres", "sqlite")
     )
-    copy_rows(lib.store.as_rows(), server.store.as_rows())
-    copy_rows(server.store.as_rows(), back.store.as_rows())
+    copy_rows(rows_of(lib.store), rows_of(server.store))
+    copy_rows(rows_of(server.store), rows_of(back.store))
 
     for copy in (server, back):
         world = copy.library.world("world")

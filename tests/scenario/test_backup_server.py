@@ -25,11 +25,11 @@ from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy
 from truespan.extensions.cluster import postgres
+from truespan.extensions.cluster.backup import ServerSnapshots
+from truespan.extensions.cluster.copy import NeutralRow, StoreRows, Table, rows_of
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.files.backup import BackupWriter, write_archive
 from truespan.store import Store
-from truespan.store.transfer.copy import NeutralRow, StoreRows, Table
-from truespan.store.transfer.snapshot import ServerSnapshots
 from truespan.types.maintenance import Member
 from truespan.wiring.storage import restore_library
 
@@ -234,9 +234,9 @@ def stopped_at(call: int, name: str, file: str) -> Iterator[None]:
 
 STOPS = [
     (1, "unpack", "files/backup.py"),
-    (1, "write", "store/transfer/copy.py"),
-    (40, "write_rows", "store/transfer/copy.py"),
-    (30, "digest_table", "store/transfer/copy.py"),
+    (1, "write", "extensions/cluster/copy.py"),
+    (40, "write_rows", "extensions/cluster/copy.py"),
+    (30, "digest_table", "extensions/cluster/copy.py"),
     (2, "copy_file", "core/disk.py"),
     (2, "_require_same_content", "core/disk.py"),
 ]
@@ -262,7 +262,10 @@ def test_interrupted_backup_leaves_nothing_behind(
     restore_library(backup, many)
     (tmp_path / "place").mkdir()
     with opened(many) as library:
-        with pytest.raises(KeyboardInterrupt), stopped_at(call, "rows", "store/transfer/copy.py"):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            stopped_at(call, "rows", "extensions/cluster/copy.py"),
+        ):
             library.backup(tmp_path / "place" / "b")
         assert list((tmp_path / "place").iterdir()) == []
         library.backup(tmp_path / "place" / "b")
@@ -369,7 +372,7 @@ def test_restore_refuses_an_unprepared_or_used_store(
     waiting = named(tmp_path / "waiting", database)
     monkeypatch.setattr(postgres, "Address", partial(Address, timeout_seconds=1))
     store = Store(PostgresDatabase(Address(database.url, pool_size=2)), ManualClock())
-    with store.as_rows().single_commit(), pytest.raises(StoreBusy):
+    with rows_of(store).single_commit(), pytest.raises(StoreBusy):
         truespan.restore(backup, waiting)
     store.close()
     assert rows_in(database) == 0

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> None:
             _watch(int(step), folder)
             truespan.restore(rest[0], rest[1])
         case "restore-rows":
-            _watch_calls(int(step), "store/transfer/copy.py")
+            _watch_calls(int(step), "extensions/cluster/copy.py")
             truespan.restore(rest[0], rest[1])
 
 

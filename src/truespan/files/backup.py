@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from filecmp import cmp
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -23,7 +22,6 @@ from msgspec import Struct
 from truespan import errors
 from truespan.core.disk import (
     FileLock,
-    copy_file,
     create_file,
     hash_file,
     require_space,
@@ -32,15 +30,7 @@ from truespan.core.disk import (
 from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.protocols import Clock
 from truespan.store.engines.sqlite import known_schemas
-from truespan.store.transfer.copy import StoreRows, copy_rows
-from truespan.store.transfer.snapshot import (
-    NOT_RESTORED,
-    FileSnapshots,
-    ServerSnapshots,
-    Snapshot,
-    open_rows,
-    prepare_snapshot,
-)
+from truespan.store.snapshot import Snapshot, Snapshots, prepare_snapshot
 from truespan.types.maintenance import (
     MANIFEST,
     MAX_MANIFEST_SIZE,
@@ -51,7 +41,7 @@ from truespan.types.maintenance import (
     manifest_from_json,
 )
 
-_ASSETS, _SOURCES = "assets", "sources"
+ASSETS, SOURCES = "assets", "sources"
 """Folders of a backup: images, and kept uploads."""
 SETTINGS = "truespan.toml"
 RESTORED_SETTINGS = "truespan.toml.restored"
@@ -65,9 +55,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FLAG_ENCRYPTED = 1
 _LOCK = ".lock"
 _PARTIAL = ".partial"
-_RESTORING = ".restoring"
+RESTORING = ".restoring"
 _RETRY_SECONDS = 0.2
-_UNREADY_STORE = "store.part"
+UNREADY_STORE = "store.part"
 """Name of the store until everything is in place: a folder without a store is no library."""
 
 NamesServer = Callable[[Path], bool]
@@ -86,7 +76,7 @@ def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) ->
         for member in manifest.members:
             entry = _zip_entry(member.name)
             # Images and most documents are compressed already.
-            compressed = member.name.startswith((f"{_ASSETS}/", f"{_SOURCES}/"))
+            compressed = member.name.startswith((f"{ASSETS}/", f"{SOURCES}/"))
             entry.compress_type = ZIP_STORED if compressed else ZIP_DEFLATED
             entry._compresslevel = _COMPRESSION_LEVEL  # type: ignore[attr-defined]
             with (
@@ -189,7 +179,7 @@ class BackupWriter(Struct, frozen=True):
 
     folder: Path
     """Folder of the library."""
-    store: FileSnapshots | ServerSnapshots
+    store: Snapshots
     assets: AssetFolder
     pictures: PictureFolder | None
     settings: Mapping[str, Path]
@@ -214,7 +204,7 @@ class BackupWriter(Struct, frozen=True):
             )
         require_space(target.parent, self.reserve + 2 * self.store.size())
         work = target.with_name(target.name + _PARTIAL)
-        lock = _claim_folder(work)
+        lock = claim_folder(work)
         try:
             manifest, sources = self._collect(work, vectors=vectors)
             extra = {**(self.settings if settings else {}), **(self.keys if keys else {})}
@@ -236,7 +226,7 @@ class BackupWriter(Struct, frozen=True):
                     os.rename(written, target)
             sync_folder(target.parent)
         finally:
-            _remove_folder(work, lock)
+            remove_folder(work, lock)
         return BackupReport(str(target), target.stat().st_size, manifest)
 
     def _collect(self, work: Path, *, vectors: bool) -> tuple[Manifest, dict[str, Path]]:
@@ -249,15 +239,15 @@ class BackupWriter(Struct, frozen=True):
         while True:
             attempt += 1
             store.unlink(missing_ok=True)
-            shutil.rmtree(work / _ASSETS, ignore_errors=True)
+            shutil.rmtree(work / ASSETS, ignore_errors=True)
             snapshot = self.store.take(store, vectors=vectors)
             images: dict[str, Path] = {}
             missing = 0
             for world, doc_id, token in snapshot.images:
-                folder = work / _ASSETS / doc_id
+                folder = work / ASSETS / doc_id
                 if self.assets.copy_published(world, doc_id, token, folder):
                     for file in sorted(folder.iterdir()):
-                        images[f"{_ASSETS}/{doc_id}/{file.name}"] = file
+                        images[f"{ASSETS}/{doc_id}/{file.name}"] = file
                 else:
                     missing += 1
             if not missing or attempt >= self.store.attempts:
@@ -280,7 +270,7 @@ class BackupWriter(Struct, frozen=True):
         """Copy the uploads that are kept; one that was removed meanwhile can be done without."""
         if self.pictures is None:
             return {}
-        folder = work / _SOURCES
+        folder = work / SOURCES
         copies = (self.pictures.copy_source(*owner, folder) for owner in snapshot.sources)
         return {str(copy.relative_to(work).as_posix()): copy for copy in copies if copy is not None}
 
@@ -316,72 +306,22 @@ def restore_to_folder(
     manifest = read_archive(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     require_space(folder.parent, manifest.size)
-    work = folder.with_name(f".{folder.name}{_RESTORING}")
-    lock = _claim_folder(work)
+    work = folder.with_name(f".{folder.name}{RESTORING}")
+    lock = claim_folder(work)
     try:
-        unpack(path, work, {_ASSETS: assets, _SOURCES: pictures})
+        unpack(path, work, {ASSETS: assets, SOURCES: pictures})
         if (work / SETTINGS).exists() and names_server(work / SETTINGS):
             os.rename(work / SETTINGS, work / RESTORED_SETTINGS)
         _require_empty(folder)
-        os.rename(work / _UNREADY_STORE, work / STORE)
+        os.rename(work / UNREADY_STORE, work / STORE)
         (work / _LOCK).unlink(missing_ok=True)
         lock.release()
         # This replaces an empty folder, and no other.
         os.rename(work, folder)
         sync_folder(folder.parent)
     except BaseException:
-        _remove_folder(work, lock)
+        remove_folder(work, lock)
         raise
-    return manifest
-
-
-def restore_to_server(
-    path: Path,
-    folder: Path,
-    *,
-    assets: Path,
-    pictures: Path,
-    target: StoreRows,
-    names_server: NamesServer,
-) -> Manifest:
-    """Restore a backup into a library with settings in its folder and its store on a server.
-
-    The backup is verified and unpacked below the folder first. All rows are written in one
-    transaction, which commits after the files are in place.
-    """
-    manifest = read_archive(path)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    require_space(folder, 2 * manifest.size)
-    work = folder / _RESTORING
-    lock = _claim_folder(work)
-    try:
-        unpack(path, work, {_ASSETS: _ASSETS, _SOURCES: _SOURCES})
-        files = {
-            home / source.relative_to(work / name): source
-            for name, home in ((_ASSETS, assets), (_SOURCES, pictures))
-            for source in sorted((work / name).rglob("*"))
-            if source.is_file()
-        }
-        files |= {folder / source.name: source for source in sorted(work.glob("*.key"))}
-        if (settings := work / SETTINGS).exists():
-            # Existing settings stay in effect.
-            is_renamed = (folder / SETTINGS).exists() or names_server(settings)
-            files[folder / (RESTORED_SETTINGS if is_renamed else SETTINGS)] = settings
-        made: list[Path] = []
-        _require_free(files)
-        with open_rows(work / _UNREADY_STORE) as rows:
-            try:
-                with target.single_commit():
-                    _copy_into_empty(rows, target)
-                    _place(files, made)
-            except BaseException:
-                # The reply to the commit may have been lost: files stay if rows may refer to them.
-                with suppress(errors.TruespanError):
-                    if not target.world_ids():
-                        _take_back(made)
-                raise
-    finally:
-        _remove_folder(work, lock)
     return manifest
 
 
@@ -394,74 +334,15 @@ def unpack(path: Path, work: Path, folders: Mapping[str, str]) -> None:
     def write_member(member: Member, blocks: Iterator[bytes]) -> None:
         parent, _, rest = member.name.partition("/")
         name = f"{folders[parent]}/{rest}" if parent in folders else rest
-        target = work / (_UNREADY_STORE if member.name == STORE else name)
+        target = work / (UNREADY_STORE if member.name == STORE else name)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with create_file(target) as file:
             file.writelines(blocks)
 
     read_archive(path, write_member)
-    prepare_snapshot(work / _UNREADY_STORE)
+    prepare_snapshot(work / UNREADY_STORE)
     for inner in (work, *(entry for entry in work.rglob("*") if entry.is_dir())):
         sync_folder(inner)
-
-
-def _require_free(files: Mapping[Path, Path]) -> None:
-    """Refuse if another file exists at a target, before anything is written."""
-    for target, source in files.items():
-        if target.exists() and not (target.is_file() and cmp(target, source, shallow=False)):
-            raise errors.InvalidArgument(
-                f"Another file {target} already exists.",
-                advice="Nothing was replaced. Move the file, or restore into another folder.",
-            )
-
-
-def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
-    """Copy the files that do not exist yet and read each one back.
-
-    New paths are added to `made`, folders after their content.
-    """
-    try:
-        for target, source in files.items():
-            missing = [path for path in (target, *target.parents) if not path.exists()]
-            made[:0] = missing
-            copy_file(source, target)
-    except errors.CopyDiffers:
-        raise errors.InvalidArgument(
-            "A file with the name of a restored file was created meanwhile."
-        ) from None
-
-
-def _take_back(made: list[Path]) -> None:
-    for path in made:
-        with suppress(OSError):
-            if path.is_dir():
-                path.rmdir()
-            else:
-                path.unlink()
-
-
-def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
-    """Copy the store of a backup into an empty store, and read it back.
-
-    The backup may come from anyone: if constraints of the target refuse a row, it is invalid.
-    """
-    if target.world_ids():
-        raise errors.InvalidArgument(
-            "The store already has worlds.", advice="Restore into a new, prepared store."
-        )
-    try:
-        copy_rows(rows, target, skip=NOT_RESTORED)
-    except (
-        errors.CopyDiffers,
-        errors.StoreDamaged,
-        errors.InvalidArgument,
-        errors.NotFound,
-        UnicodeDecodeError,
-    ):
-        raise errors.BackupInvalid(
-            "The store of the backup has rows that this store does not accept; nothing was kept.",
-            advice="Restore the backup into a folder, and run 'truespan doctor' there.",
-        ) from None
 
 
 def _require_empty(folder: Path) -> None:
@@ -471,7 +352,7 @@ def _require_empty(folder: Path) -> None:
         )
 
 
-def _claim_folder(folder: Path) -> FileLock:
+def claim_folder(folder: Path) -> FileLock:
     """Lock a work folder and remove the leftovers of a killed process."""
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
@@ -485,6 +366,7 @@ def _claim_folder(folder: Path) -> FileLock:
     return lock
 
 
-def _remove_folder(folder: Path, lock: FileLock) -> None:
+def remove_folder(folder: Path, lock: FileLock) -> None:
+    """Remove a work folder and release its lock."""
     shutil.rmtree(folder, ignore_errors=True)
     lock.release()

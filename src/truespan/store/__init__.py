@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from truespan.store.tables.tokens import Tokens
     from truespan.store.tables.word_states import WordStateRows
     from truespan.store.tables.worlds import Worlds
-    from truespan.store.transfer.copy import StoreRows
     from truespan.types.ids import WorldId
 
 
@@ -79,11 +78,10 @@ class Store:
         """Worlds in which documents have lost their words with a purged document of their segment.
         """
 
-    def as_rows(self) -> StoreRows:
-        """Return all rows, to copy them into or from another store."""
-        from truespan.store.transfer.copy import StoreRows
-
-        return StoreRows(self._db)
+    @property
+    def database(self) -> Database:
+        """The database, for copies of all rows."""
+        return self._db
 
     def release_thread(self) -> None:
         """Close the connection that belongs to this thread, which will not be used again."""

@@ -75,7 +75,7 @@ def backup_writer(
     store: Store,
 ) -> BackupWriter:
     from truespan.files.backup import BackupWriter
-    from truespan.store.transfer.snapshot import FileSnapshots, ServerSnapshots
+    from truespan.store.snapshot import FileSnapshots
 
     def version() -> str:
         from importlib import metadata
@@ -84,7 +84,7 @@ def backup_writer(
 
     return BackupWriter(
         folder=folder,
-        store=ServerSnapshots(store.as_rows, DISK_RESERVE)
+        store=component("snapshots", "cluster", store, DISK_RESERVE)
         if is_on_server(settings)
         else FileSnapshots(folder / STORE_FILE),
         assets=assets,
@@ -99,7 +99,7 @@ def backup_writer(
 
 def restore_library(path: Path, folder: Path) -> Manifest:
     """Create a library from a backup, completely or not at all, without its index."""
-    from truespan.files.backup import restore_to_folder, restore_to_server
+    from truespan.files.backup import restore_to_folder
 
     settings = read_settings(folder)
     if not is_on_server(settings):
@@ -108,14 +108,8 @@ def restore_library(path: Path, folder: Path) -> Manifest:
         )
     store = open_store(folder, settings, SystemClock())
     try:
-        return restore_to_server(
-            path,
-            folder,
-            assets=assets_folder(folder, settings),
-            pictures=folder / PICTURES_FOLDER,
-            target=store.as_rows(),
-            names_server=names_server,
-        )
+        homes = assets_folder(folder, settings), folder / PICTURES_FOLDER
+        return component("restore", "cluster", path, folder, store, *homes, names_server)
     finally:
         store.close()
 

@@ -1,6 +1,7 @@
 """Libraries on servers: PostgreSQL, a Qdrant server, and the queue of worker processes.
 
-Owns: the technology of these servers, and the queue of jobs in PostgreSQL.
+Owns: the technology of these servers, the queue of jobs in PostgreSQL, and copies of rows between
+stores, which backups of PostgreSQL are.
 Does not own: the SQL of the tables, which is written once for both stores; running a job.
 Must hold: the contract suites of stores and indexes pass unchanged.
 """
@@ -23,4 +24,6 @@ def register(tables: Tables) -> None:
         "index": f"{_HERE}.configured:make_index",
         "index_check": f"{_HERE}.configured:check_server",
         "queue": f"{_HERE}.configured:make_queue",
+        "restore": f"{_HERE}.backup:restore_to_server",
+        "snapshots": f"{_HERE}.backup:make_snapshots",
     }

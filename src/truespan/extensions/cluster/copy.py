@@ -20,6 +20,7 @@ from typing import Any, Final, LiteralString, TypeAlias, cast
 from msgspec import Struct
 
 from truespan.errors import CopyDiffers, NotFound, StoreDamaged
+from truespan.store import Store
 from truespan.store.engines.session import (
     SHARED_TABLES,
     Database,
@@ -232,6 +233,11 @@ class StoreRows:
             raise CopyDiffers(
                 f"The table {table.name} has rows that this store does not accept."
             ) from None
+
+
+def rows_of(store: Store) -> StoreRows:
+    """Return all rows of a store, to copy them into or from another one."""
+    return StoreRows(store.database)
 
 
 def write_rows(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import apsw
 from msgspec import Struct
@@ -13,7 +12,6 @@ from msgspec import Struct
 from truespan import errors
 from truespan.store.engines.session import DuplicateRow, InvalidRow, MissingRow, Row
 from truespan.store.engines.sqlite import SqliteDatabase
-from truespan.store.transfer.copy import StoreRows, copy_rows
 from truespan.types.document import assets_token
 from truespan.types.ids import WorldId
 
@@ -37,6 +35,17 @@ class Snapshot(NamedTuple):
     """All documents: world, id, and the hash of their source."""
 
 
+class Snapshots(Protocol):
+    """Snapshots of the store of a library."""
+
+    @property
+    def attempts(self) -> int: ...
+
+    def size(self) -> int: ...
+
+    def take(self, target: Path, *, vectors: bool) -> Snapshot: ...
+
+
 class FileSnapshots(Struct, frozen=True):
     """Snapshots of a store in a file."""
 
@@ -55,39 +64,7 @@ class FileSnapshots(Struct, frozen=True):
                 for table in CACHES:
                     copy.execute(f"DELETE FROM {table}")
                 copy.execute("VACUUM")
-            return _describe(copy)
-
-
-class ServerSnapshots(Struct, frozen=True):
-    """Snapshots of a store on a server: its rows are copied to a file."""
-
-    rows: Callable[[], StoreRows]
-    """Returns a new object for each snapshot, so that two backups share nothing."""
-    reserve: int
-    attempts: int = 2
-    """Maximum number of attempts; a changed image makes another copy of the store necessary."""
-
-    def size(self) -> int:
-        return self.rows().size()
-
-    def take(self, target: Path, *, vectors: bool) -> Snapshot:
-        """Write one state of the store to a new file, page by page, and read it back."""
-        database = SqliteDatabase(target, reserve=self.reserve)
-        try:
-            with database.map_errors():
-                # The file is temporary, so it needs neither a journal nor durable commits.
-                database.connection.pragma("journal_mode", "off")
-                database.connection.pragma("synchronous", "off")
-            skip = NOT_RESTORED if vectors else (*NOT_RESTORED, *CACHES)
-            copy_rows(self.rows(), StoreRows(database), skip=skip)
-            return _describe(database.connection)
-        except errors.CopyDiffers:
-            raise errors.BackupInvalid(
-                "The copy of the store differs from the store; no backup was made.",
-                advice="Try again. If that does not help, run 'truespan doctor'.",
-            ) from None
-        finally:
-            database.close()
+            return describe_snapshot(copy)
 
 
 def prepare_snapshot(store: Path) -> None:
@@ -125,16 +102,8 @@ def prepare_snapshot(store: Path) -> None:
         raise errors.BackupInvalid("The backup's store cannot be opened.") from None
 
 
-@contextmanager
-def open_rows(store: Path) -> Iterator[StoreRows]:
-    """Open the rows of a prepared file, to copy them to a store on another engine."""
-    with closing(SqliteDatabase(store, reserve=0)) as database:
-        if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
-            raise errors.BackupInvalid("The backup's store has rows that refer to missing rows.")
-        yield StoreRows(database)
-
-
-def _describe(copy: apsw.Connection) -> Snapshot:
+def describe_snapshot(copy: apsw.Connection) -> Snapshot:
+    """Return the contents of a snapshot."""
     counts: list[Row] = copy.execute(
         """SELECT v.user_version, (SELECT count(*) FROM worlds),
              (SELECT count(*) FROM documents WHERE deleted_at IS NULL),

@@ -1,1 +1,0 @@
-"""Transfer: copying one store into another, and the snapshot in a backup."""
