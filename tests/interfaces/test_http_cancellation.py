@@ -25,9 +25,10 @@ from truespan.errors import Interrupted
 from truespan.extensions.server.http.app import THREADS, Limits, ServerOptions
 from truespan.extensions.server.http.auth import AuthPolicy
 from truespan.extensions.server.http.requests import MAX_GOLDEN_TEXT
+from truespan.extensions.server.identities import Identities
 from truespan.extensions.server.metrics import MetricsObserver
 from truespan.extensions.server.openid import KeyCache, OpenIdVerifier, key_client
-from truespan.protocols import ChatModels, Identities
+from truespan.protocols import ChatModels
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message, Role
 from truespan.types.profile import EmbeddingLimits
