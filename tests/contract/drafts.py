@@ -13,6 +13,11 @@ from truespan.types.text import CanonicalText, PageStart, Place
 
 def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
     """Return a revision of one sentence and one chunk."""
+    chunk = NewChunk(
+        index=0, start=0, end=len(text), first_sid=0, last_sid=0, reach=0, text=text,
+        text_hash=hash_text(text), overlap_text="", tokens=3, sentence_ends=[len(text)],
+        chapter="One", section="Two", page=1, location="page 1",
+    )  # fmt: skip
     fields: dict[str, Any] = {
         "doc_id": doc_id,
         "name": "a.txt",
@@ -30,27 +35,7 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
         "recipe": "recipe",
         "canonical": CanonicalText(text, (0,), (Place("One", "Two"),), pages=(PageStart(0, 1),)),
         "sentences": ((0, 0, len(text), 3, sha256(text.encode()).digest()),),
-        "chunks": (
-            NewChunk(
-                *(
-                    0,
-                    0,
-                    len(text),
-                    0,
-                    0,
-                    0,
-                    text,
-                    hash_text(text),
-                    "",
-                    3,
-                    [len(text)],
-                    "One",
-                    "Two",
-                ),
-                page=1,
-                location="page 1",
-            ),
-        ),
+        "chunks": (chunk,),
         "audit": (AuditEntry("EMAIL", "rule", 2, True),),
     }
     return Draft(**fields | changes)

@@ -491,7 +491,10 @@ class StoreContract:
         scope = built(lib)
         ref = shown(lib, scope, "The first text.")
         text = TextHash(hash_text("The first"))
-        chunk = TailChunk(0, 0, 0, 9, 0, 0, "The first", text, 2, "One", None)
+        chunk = TailChunk(
+            index=0, part=0, start=0, end=9, first_sid=0, last_sid=0, text="The first",
+            text_hash=text, tokens=2, chapter="One", section=None,
+        )  # fmt: skip
 
         assert lib.store.readers.tail(scope, ref, 0) is None
         lib.store.readers.keep_tail(scope, ref, 0, [])

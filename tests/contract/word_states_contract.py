@@ -135,9 +135,11 @@ class WordStatesContract:
         scope = built(lib)
         ref = shown(lib, scope, FIRST)
         known = TextHash(hash_text("The first"))
-        lib.store.readers.keep_tail(
-            scope, ref, 0, [TailChunk(0, 0, 0, 9, 0, 0, "The first", known, 2, "One", None)]
-        )
+        chunk = TailChunk(
+            index=0, part=0, start=0, end=9, first_sid=0, last_sid=0, text="The first",
+            text_hash=known, tokens=2, chapter="One", section=None,
+        )  # fmt: skip
+        lib.store.readers.keep_tail(scope, ref, 0, [chunk])
         lib.store.documents.keep_vectors(
             scope, {known: vector_of("The first")}, {known: states_of("x")}
         )

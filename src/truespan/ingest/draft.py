@@ -65,8 +65,7 @@ def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     for chunk in chunks:
         key = dedupe_hash(chunk.text)
         if key not in unique:
-            chunk.index, chunk.dedupe_hash = len(unique), key
-            unique[key] = chunk
+            unique[key] = replace(chunk, index=len(unique), dedupe_hash=key)
     return tuple(unique.values())
 
 

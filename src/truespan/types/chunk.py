@@ -135,57 +135,51 @@ class FigureMark(Struct, frozen=True):
     """Last sentence that affected the description."""
 
 
-class NewChunk(Struct, gc=False):
-    """A new chunk without an id. `sentence_ends` are offsets in its text.
-
-    Not tracked by the garbage collector: there are thousands at a time, without cycles.
-    """
+class ChunkPlace(Struct, frozen=True, kw_only=True):
+    """Place of a chunk in the text of a document, and the size and hash of its own text."""
 
     index: int
     start: int
     end: int
     first_sid: int
     last_sid: int
-    reach: int
-    text: str
     text_hash: TextHash
-    overlap_text: str
     tokens: int
-    sentence_ends: list[int]
     chapter: str | None
     section: str | None
-    kind: ChunkKind = ChunkKind.TEXT
     page: int | None = None
     location: str | None = None
     """Label of the pages, slides, lines, cells or rows of the text."""
+
+
+class SplitChunk(ChunkPlace, frozen=True, kw_only=True):
+    """A chunk as a whole document was split into it."""
+
+    reach: int
+    overlap_text: str
+    kind: ChunkKind = ChunkKind.TEXT
     figure: FigureMark | None = None
     dedupe_hash: TextHash | None = None
 
 
-class StoredChunk(Struct, frozen=True):
+class NewChunk(SplitChunk, frozen=True, kw_only=True, gc=False):
+    """A new chunk without an id. `sentence_ends` are offsets in its text.
+
+    Not tracked by the garbage collector: there are thousands at a time, without cycles.
+    """
+
+    text: str
+    sentence_ends: list[int]
+
+
+class StoredChunk(SplitChunk, frozen=True, kw_only=True):
     """A chunk row as read, not yet verified.
 
     `data` are the stored bytes, `text_hash` their hash at the time of writing.
     """
 
     chunk_id: ChunkId
-    index: int
-    start: int
-    end: int
-    first_sid: int
-    last_sid: int
-    reach: int
-    kind: ChunkKind
     data: bytes
-    text_hash: TextHash
-    overlap_text: str
-    tokens: int
-    chapter: str | None
-    section: str | None
-    page: int | None = None
-    location: str | None = None
-    figure: FigureMark | None = None
-    dedupe_hash: TextHash | None = None
     sentences: tuple[PlacedSentence, ...] = ()
     """Sentences that overlap the chunk, read only for a scope with a chapter or section. The first
     may begin before the chunk and the last may end after it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from truespan.types.ids import ChunkId
     from truespan.types.scope import Scope, World
+    from truespan.types.trust import Visible
 
 
 class Operation(StrEnum):
@@ -19,39 +19,6 @@ class Operation(StrEnum):
     SEARCH = "search"
     RETRIEVE = "retrieve"
     ANSWER = "answer"
-
-
-class PlacedText(Protocol):
-    """Attributes that passages of searches, bundles and answers have in common."""
-
-    @property
-    def chunk_id(self) -> ChunkId: ...
-    @property
-    def document(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def chapter(self) -> str: ...
-    @property
-    def section(self) -> str: ...
-    @property
-    def page(self) -> int | None: ...
-    @property
-    def location(self) -> str | None: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def first_sid(self) -> int: ...
-    @property
-    def last_sid(self) -> int: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def text(self) -> str: ...
 
 
 class Asked(Struct, frozen=True):
@@ -67,7 +34,7 @@ class Origin(Struct):
 
     world: World
     scope: Scope | None
-    sources: Sequence[PlacedText] = ()
+    sources: Sequence[Visible] = ()
     """The passages that an answer was made from."""
     asked: Asked | None = None
 
@@ -85,7 +52,7 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 
 def set_origin(
-    result: ResultT, world: World, scope: Scope | None, sources: Sequence[PlacedText] = ()
+    result: ResultT, world: World, scope: Scope | None, sources: Sequence[Visible] = ()
 ) -> ResultT:
     """Record the state of the world and the scope that a result comes from."""
     vars(result)["_origin"] = Origin(world, scope, sources)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from truespan.errors import InvalidArgument
 from truespan.types.chunk import (
     ChunkKind,
+    ChunkPlace,
     ChunkState,
     DocumentLabel,
     FigureMark,
@@ -18,7 +19,7 @@ from truespan.types.chunk import (
     image_file,
 )
 from truespan.types.document import RevisionRef
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId
 from truespan.types.profile import ChunkingProfile
 from truespan.types.request import check_whole
 from truespan.types.text import PageStart, Place, PlacedSentence
@@ -80,22 +81,11 @@ class StoredSentence(PlacedSentence, frozen=True):
         return sha256(text.encode()).digest() == self.digest
 
 
-class TailChunk(Struct, frozen=True):
+class TailChunk(ChunkPlace, frozen=True, kw_only=True):
     """A chunk made from read sentences only, as if the book ended at the position."""
 
-    index: int
     part: int
-    start: int
-    end: int
-    first_sid: int
-    last_sid: int
     text: str
-    text_hash: TextHash
-    tokens: int
-    chapter: str | None
-    section: str | None
-    page: int | None = None
-    location: str | None = None
     vector: Vector | None = None
     states: WordStates | None = None
     """States of its words, if they are used."""
@@ -180,29 +170,18 @@ class SentencePage(PageHead, frozen=True):
     figures: tuple[PageFigure, ...]
 
 
-class ListedChunk(Struct, frozen=True):
+class ListedChunk(ChunkPlace, frozen=True, kw_only=True):
     """A chunk of a document, its place in the canonical text, and its text if intact.
 
     The overlap from `context_start` to `start` is stored separately. `reason` says why the chunk is
     quarantined or must be embedded again; None otherwise.
     """
 
-    index: int
     chunk_id: ChunkId
     chunk_type: ChunkKind
     state: ChunkState
     reason: str | None
     context_start: int
-    start: int
-    end: int
-    first_sid: int
-    last_sid: int
-    tokens: int
-    text_hash: TextHash
-    chapter: str | None
-    section: str | None
-    page: int | None
-    location: str | None
     figure: FigureMark | None
     intact: bool
     text: str | None

@@ -21,6 +21,7 @@ from truespan.engine.components import Components
 from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, InvalidConfiguration, NotAllowed
 from truespan.extensions.proof.statement import (
+    PlacedText,
     describe_passage,
     describe_request,
     describe_scope,
@@ -31,7 +32,7 @@ from truespan.extensions.proof.types import PublicKeys, SignedReceipt
 from truespan.types.answer import Answer
 from truespan.types.bundle import BundleMetadata, ContextBundle, Passage, SearchResult
 from truespan.types.ids import hash_text
-from truespan.types.origin import Asked, Origin, PlacedText, Result
+from truespan.types.origin import Asked, Origin, Result
 from truespan.types.request import FILTER_NAMES
 from truespan.types.scope import OWNER, Scope
 from truespan.types.scope import World as WorldRecord

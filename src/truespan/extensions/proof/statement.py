@@ -6,7 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -21,14 +21,18 @@ from truespan.extensions.proof.verify import (
     canonical,
     pre_authentication,
 )
-from truespan.types.bundle import ContextBundle, SearchResult
+from truespan.types.bundle import ContextBundle, ContextPassage, Passage, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import hash_text
-from truespan.types.origin import PlacedText
 from truespan.types.token import Secret
+from truespan.types.trust import Visible
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+PlacedText: TypeAlias = Passage | ContextPassage | Visible
+"""Passage of a search, of a bundle or of an answer."""
 
 
 def describe_passage(passage: PlacedText) -> dict[str, Any]:

@@ -56,12 +56,14 @@ from truespan.types.reading import (
 from truespan.types.scope import Scope, admits
 from truespan.types.text import PageStart, PlacedSentence
 
-_TAIL_COLUMNS: Final = (
-    *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
+_TAIL_FIELDS: Final = (
+    *("index", "part", "start", "end", "first_sid", "last_sid", "text", "text_hash"),
     *("tokens", "chapter", "section", "page", "location"),
 )
-"""Columns in the order of the fields of a `TailChunk`; vector and states are in other tables."""
-_TAIL_FIELDS: Final = TailChunk.__struct_fields__[: len(_TAIL_COLUMNS)]
+"""Stored members of a `TailChunk`; vector and states are in other tables."""
+_TAIL_COLUMNS: Final = tuple(
+    {"index": "position", "end": "finish"}.get(name, name) for name in _TAIL_FIELDS
+)
 _TEXT: Final = 6
 
 
