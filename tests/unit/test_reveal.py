@@ -16,7 +16,9 @@ CHUNK = StoredChunk(
     kind=ChunkKind.TEXT, data=TEXT.encode(), text_hash=hash_text(TEXT), overlap_text="", tokens=7,
     chapter=None, section=None,
 )  # fmt: skip
-BOOK = DocumentLabel(1, "book.md", "book.md", "The Book", None, revision=3)
+BOOK = DocumentLabel(
+    number=1, doc_id="book.md", name="book.md", title="The Book", declared_title=None, revision=3
+)
 FOUND = Verified(CHUNK, BOOK, TEXT, 0.9)
 
 

@@ -29,8 +29,9 @@ def entry(
     pending: int = 0,
 ) -> CatalogEntry:
     return CatalogEntry(
-        number, f"doc-{number}", f"{number % 2}.txt", language, True, version, tags, embedded,
-        pending, path=f"{number % 2}.txt",
+        number=number, doc_id=f"doc-{number}", name=f"{number % 2}.txt", language=language,
+        language_declared=True, version=version, tags=tags, embedded=embedded, pending=pending,
+        path=f"{number % 2}.txt",
     )  # fmt: skip
 
 

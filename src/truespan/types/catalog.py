@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from truespan.errors import DocumentAmbiguous
 from truespan.types.audience import EVERYONE, Audience, is_visible
+from truespan.types.chunk import DocumentNames
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, Value, ValueKind, type_value, type_values
 from truespan.types.request import Filters
@@ -30,24 +30,16 @@ MAX_KEPT = 64
 """Maximum number of cached filter results."""
 
 
-class CatalogEntry(Struct, frozen=True):
+class CatalogEntry(DocumentNames, frozen=True, kw_only=True):
     """Fields of an active document that filters use."""
 
     number: int
-    doc_id: str
-    name: str
-    language: str
-    language_declared: bool
-    version: str
-    tags: tuple[str, ...]
     embedded: int
     pending: int
     damaged: bool = False
     kind: str = DocumentKind.DOCUMENT
     path: str = ""
     """Path shown in results."""
-    source_url: str | None = None
-    """Declared URL."""
     audience: Audience = (EVERYONE,)
     """Labels of the callers who see the document; empty if damaged."""
 

@@ -191,26 +191,31 @@ class StoredChunk(SplitChunk, frozen=True, kw_only=True):
     """Packed sentence ends in the text, as in the row."""
 
 
-class DocumentLabel(Struct, frozen=True):
+class DocumentNames(Struct, frozen=True, kw_only=True):
+    """Names and labels of a document, in every record of a document."""
+
+    doc_id: str
+    name: str
+    language: str = ""
+    language_declared: bool = False
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    source_url: str | None = None
+    """Declared URL."""
+
+
+class DocumentLabel(DocumentNames, frozen=True, kw_only=True):
     """Names and labels of a document and revision that results show.
 
-    `path` is relative to the ingested folder, or the name of an upload.
+    `path` is relative to the ingested folder, or the name of an upload. `language_declared` says
+    whether the caller declared the language; otherwise the file states it or it was detected.
     """
 
     number: int
-    doc_id: str
-    name: str
     title: str
     declared_title: str | None
     revision: int
-    tags: tuple[str, ...] = ()
-    language: str = ""
-    version: str = ""
     path: str = ""
-    source_url: str | None = None
-    """Declared URL."""
-    language_declared: bool = False
-    """Whether the caller declared the language; otherwise the file states it or it was detected."""
     metadata: dict[str, Any] | None = None
     """Declared metadata; None if there are none, or they cannot be trusted."""
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from truespan.types.audience import EVERYONE, Audience
 from truespan.types.bundle import Notice
-from truespan.types.chunk import FigureRecord, NewChunk
+from truespan.types.chunk import DocumentNames, FigureRecord, NewChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.metadata import ValueKind
 from truespan.types.profile import ChunkingProfile
@@ -98,39 +98,40 @@ class AuditEntry(Struct, frozen=True):
     redacted: bool
 
 
-class Draft(Struct, frozen=True):
-    """A complete revision, ready to be written.
+class DocumentRecord(DocumentNames, frozen=True, kw_only=True):
+    """Names, labels and recipe of a document and revision.
 
     `source_hash` identifies the bytes of the source and `recipe` how they were processed. If both
     are unchanged, ingesting again would change nothing.
     """
 
-    doc_id: str
-    name: str
     path: str
     kind: DocumentKind
     title: str
-    language: str
-    language_declared: bool
-    version: str
     declared_title: str | None
-    tags: tuple[str, ...]
-    chunking: ChunkingProfile
     source_hash: str
     recipe: str
+    language_stated: bool = False
+    """Whether the source states the language, not the caller."""
+    metadata: str | None = None
+    """Declared metadata, as a JSON object."""
+    origin: str = ""
+    """Manifest that listed the document; empty if none did."""
+    shown_path: str = ""
+    """Path shown in results, relative to the ingested folder; the name of an upload."""
+    audience: Audience = (EVERYONE,)
+    """Labels of the callers who see the document; empty for the owner alone, and if damaged."""
+
+
+class Draft(DocumentRecord, frozen=True, kw_only=True):
+    """A complete revision, ready to be written."""
+
+    chunking: ChunkingProfile
     canonical: CanonicalText
     sentences: Sequence[MeasuredSentence]
     chunks: tuple[NewChunk, ...]
     stated_title: str | None = None
     """Title from the metadata fields of the source, not from its text."""
-    language_stated: bool = False
-    """Whether the source states the language, not the caller."""
-    source_url: str | None = None
-    metadata: str | None = None
-    """Declared metadata, as a JSON object."""
-    origin: str = ""
-    shown_path: str = ""
-    audience: Audience = (EVERYONE,)
     properties: Properties = field(default_factory=Properties)
     validators: Validators | None = None
     """HTTP validators of this version of a web page."""
@@ -150,44 +151,25 @@ def assets_token(source_hash: str, recipe: str) -> str:
     return f"{source_hash[:16]}-{recipe[:16]}"
 
 
-class Document(Struct, frozen=True, gc=False):
-    """A document in its current state. `active` is None until its first revision is complete."""
+class Document(DocumentRecord, frozen=True, kw_only=True, gc=False):
+    """A document in its current state. `active` is None until its first revision is complete.
+
+    Labels and recipe are those of the staged revision, else of the active one.
+    """
 
     number: int
-    doc_id: str
-    name: str
-    path: str
-    kind: DocumentKind
-    title: str
-    language: str
-    version: str
-    tags: tuple[str, ...]
-    declared_title: str | None
-    language_declared: bool
     chunking: str
     active: int | None
     staged: int | None
-    source_hash: str
-    recipe: str
-    """Recipe of the staged revision, else of the active one, as are `source_hash` and labels."""
     chunks: int
     embedded: int
     quarantined: int
     characters: int
     sentences: int
-    language_stated: bool = False
-    source_url: str | None = None
-    metadata: str | None = None
     skipped: int = 0
     """Number of chunks left out because they exceed the input limit of the model."""
-    origin: str = ""
-    """Manifest that listed the document; empty if none did."""
     damaged: bool = False
     """Whether labels or metadata do not match their checksum and cannot be trusted."""
-    shown_path: str = ""
-    """Path shown in results, relative to the ingested folder; the name of an upload."""
-    audience: Audience = (EVERYONE,)
-    """Labels of the callers who see the document; empty for the owner alone, and if damaged."""
     provider: str | UnsetType = UNSET
     """Provider of the embedding model. Set in `contract` worlds only, like the fields below."""
     model: str | UnsetType = UNSET
