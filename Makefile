@@ -72,7 +72,7 @@ test-page: $(VENV)/.dev chromium axe ## test the web page in Chromium
 		echo "running the failed tests again, one at a time:"; \
 		$(BIN)/python -m pytest tests/page -m page $(AGAIN); }
 
-# QDRANT_URL (QDRANT_API_KEY, QDRANT_GRPC_PORT), DATABASE_URL, OLLAMA_BASE_URL, OPENAI_BASE_URL name the servers.
+# QDRANT_URL (QDRANT_API_KEY), DATABASE_URL, OLLAMA_BASE_URL, OPENAI_BASE_URL name the servers.
 # Everything is created under names of its own and removed again. What no variable names is listed as not tested.
 test-real: $(VENV)/.dev ## test against the real servers that the environment names
 	$(BIN)/python -m pytest -m "not page" tests/real tests/contract/test_qdrant_index.py \
