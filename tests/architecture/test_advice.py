@@ -49,5 +49,5 @@ def exists(known: dict[str, Any], _: str, name: str, word: str, rest: str) -> bo
     return set(re.findall(r"--[a-z-]+", rest)) <= options
 
 
-def test_there_are_such_messages() -> None:
+def test_messages_name_at_least_one_command() -> None:
     assert len(advised()) > 20

@@ -92,7 +92,7 @@ def test_every_service_is_of_one_version(name: str) -> None:
 
 
 @each(SERVICES)
-def test_every_service_that_stays_is_looked_after_and_begun_again(name: str) -> None:
+def test_every_long_running_service_is_checked_and_restarted(name: str) -> None:
     service = SERVICES[name]
     if name in ONCE:
         assert service["restart"] == "no"
@@ -103,7 +103,7 @@ def test_every_service_that_stays_is_looked_after_and_begun_again(name: str) -> 
 
 
 @each(SERVICES)
-def test_every_service_has_limits_and_can_change_nothing_but_its_volumes(name: str) -> None:
+def test_every_service_has_limits_and_writes_only_to_its_volumes(name: str) -> None:
     service = SERVICES[name]
     assert {"cpus", "memory", "pids"} <= service["deploy"]["resources"]["limits"].keys()
     assert service["read_only"] is True
@@ -114,7 +114,7 @@ def test_every_service_has_limits_and_can_change_nothing_but_its_volumes(name: s
 
 
 @each(SERVICES)
-def test_whatever_a_service_waits_for_can_come_about(name: str) -> None:
+def test_dependencies_of_every_service_can_be_met(name: str) -> None:
     for other, condition in waits_for(name).items():
         if condition == "service_healthy":
             assert "healthcheck" in SERVICES[other]
@@ -156,7 +156,7 @@ def test_ollama_keeps_models_in_a_volume_before_first_use() -> None:
     assert environment("ollama-model")["OLLAMA_HOST"] == f"http://ollama:{port}"
 
 
-def test_what_must_last_lies_in_named_volumes() -> None:
+def test_persistent_data_is_in_named_volumes() -> None:
     kept = {
         "postgres": "/var/lib/postgresql", "qdrant": "/qdrant/storage", "ollama": "/root/.ollama",
         "api": "/library", "worker": "/library",
@@ -173,7 +173,7 @@ def test_what_must_last_lies_in_named_volumes() -> None:
 # Secrets
 
 
-def test_no_password_stands_in_any_file() -> None:
+def test_no_file_contains_a_password() -> None:
     secret = re.compile(r"PASSWORD|SECRET|TOKEN|_KEY$|API_KEY|_URL$", re.ASCII)
     for name in SERVICES:
         for variable, value in environment(name).items():
@@ -184,7 +184,7 @@ def test_no_password_stands_in_any_file() -> None:
     assert not re.search(r"[0-9a-f]{32}", whole)
 
 
-def test_secrets_are_named_files_for_those_who_need_them() -> None:
+def test_secrets_are_mounted_only_where_they_are_needed() -> None:
     for secret, entry in COMPOSE["secrets"].items():
         found = VARIABLE.match(entry["file"])
         assert found is not None
@@ -274,7 +274,7 @@ def said_to_psql(folder: Path, mounted: Path) -> list[str]:
 
 
 @each(OURS)
-def test_every_variable_is_a_setting_and_the_settings_are_valid(name: str, tmp_path: Path) -> None:
+def test_every_variable_is_a_valid_setting(name: str, tmp_path: Path) -> None:
     settings = as_run(name, tmp_path)
     assert settings.store.url_file.endswith("/store_url")
     assert settings.index.url == "http://qdrant:6333"
@@ -320,7 +320,7 @@ def require_command(words: list[str]) -> None:
     assert not context.args
 
 
-def test_the_api_asks_for_a_token_wherever_it_is_reached_from() -> None:
+def test_api_requires_a_token_on_every_published_address() -> None:
     assert "--require-token" in SERVICES["api"]["command"]
     assert "--require-token" in json.loads(dockerfile()[-1].rpartition("CMD ")[2])
     assert SERVICES["api"]["healthcheck"]["test"][-1].count("/ready") == 1
@@ -345,7 +345,7 @@ def stages() -> list[list[str]]:
     return found
 
 
-def test_every_instruction_is_one_that_an_image_can_be_made_by() -> None:
+def test_dockerfile_uses_only_known_instructions() -> None:
     known = {
         "FROM", "RUN", "CMD", "LABEL", "EXPOSE", "ENV", "COPY", "ENTRYPOINT", "VOLUME", "USER",
         "WORKDIR", "ARG", "STOPSIGNAL", "HEALTHCHECK",
@@ -403,7 +403,7 @@ def ignored() -> list[str]:
     return [line for line in lines if line and line[0] != "#"]
 
 
-def test_the_image_bears_the_version_of_the_package() -> None:
+def test_image_has_the_version_of_the_package() -> None:
     labels = " ".join(line for line in dockerfile() if line.startswith("LABEL "))
     assert f"ARG VERSION={VERSION}" in dockerfile()
     assert {one["image"] for one in OURS.values()} == {f"truespan:{VERSION}"}
@@ -411,7 +411,7 @@ def test_the_image_bears_the_version_of_the_package() -> None:
         assert f"org.opencontainers.image.{name}=" in labels
 
 
-def test_the_compose_file_keeps_to_the_published_schema() -> None:
+def test_compose_file_follows_the_published_schema() -> None:
     found = find_spec("check_jsonschema")
     if found is None or not found.submodule_search_locations:
         pytest.skip(
@@ -428,7 +428,7 @@ def test_the_compose_file_keeps_to_the_published_schema() -> None:
     assert [*validator.iter_errors(wrong)], "a misspelt member has to be noticed"
 
 
-def test_the_gigabytes_of_the_sizing_page_are_what_its_formulas_give() -> None:
+def test_sizing_page_matches_its_formulas() -> None:
     rows = table_rows(sections_of(ROOT / "docs" / "deployment.md")["Sizing"])
     assert len(rows) == 7
     for _, formula, *gigabytes in rows:

@@ -82,7 +82,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_shows_is_what_happens(page: Path, newcomer: Newcomer) -> None:
+def test_examples_of_each_page_run_as_shown(page: Path, newcomer: Newcomer) -> None:
     assert "\n\n".join(newcomer.follow(page)) == ""
 
 
@@ -134,7 +134,7 @@ def test_output_that_differs_is_noticed() -> None:
 # Tables
 
 
-def test_settings_page_spells_every_table_of_the_file() -> None:
+def test_settings_page_lists_every_table_of_the_file() -> None:
     assert all(spelled in prose_of(DOCS / "settings.md") for spelled in TABLES.values())
 
 
@@ -229,7 +229,7 @@ def test_json_that_a_page_shows_is_valid(page: Path) -> None:
             json.loads(block.body)
 
 
-def test_the_command_line_page_lists_every_exit_code() -> None:
+def test_command_line_page_lists_every_exit_code() -> None:
     codes = {0, EXIT_PARTIAL, EXIT_UNHEALTHY} | {status.exit_code for status in STATUS.values()}
     rows = table_rows(sections_of(DOCS / "command-line.md")["Exit codes"])
     assert [int(row[0]) for row in rows] == sorted(codes)
@@ -382,7 +382,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
 
 
 @each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
-def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+def test_links_within_the_project_resolve(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
     assert [target for target in inner if not leads_somewhere(page, target)] == []
@@ -432,13 +432,13 @@ def test_readme_opens_with_sentence_install_and_ten_lines() -> None:
 
 
 @each_row("page", [*PAGES])
-def test_no_page_counts_promises_by_hand(page: Path) -> None:
+def test_no_page_states_the_number_of_promises(page: Path) -> None:
     counted = r"\b\d+ (?:of \d+ )?(?:promises|statements|proved|open)\b|\bpromises: \d+"
     assert re.findall(counted, prose_of(page)) == []
 
 
 @each_row("page", [*PAGES, CHANGELOG, SECURITY, CONTRIBUTING])
-def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
+def test_no_page_names_a_local_path_or_a_package_index(page: Path) -> None:
     foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
     # The guide for one host says where that host has the program, the library and its backups.
     of_host = r"/(?:opt|var/lib|var/backups)/truespan\b|/usr/sbin/nologin"

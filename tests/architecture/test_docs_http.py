@@ -16,7 +16,7 @@ from truespan.types import token as replay
 PAGE = DOCS / "http.md"
 
 
-def test_every_header_that_counts_is_listed() -> None:
+def test_every_significant_header_is_listed() -> None:
     listed = {row[0] for row in table_rows(sections_of(PAGE)["Headers"])}
     assert {name.removeprefix("Maybe-") for name in HEADERS} <= listed
     # The last one is there if requests are logged.
@@ -24,7 +24,7 @@ def test_every_header_that_counts_is_listed() -> None:
     assert listed - set(HEADERS) == sent
 
 
-def test_the_limits_are_those_that_hold() -> None:
+def test_documented_limits_match_the_server() -> None:
     settings, limits = Settings(), app.Limits()
 
     rows = table_rows(sections_of(PAGE)["Limits"])
@@ -44,7 +44,7 @@ def test_the_limits_are_those_that_hold() -> None:
     assert settings.http.requests_per_minute == 0
 
 
-def test_numbers_and_settings_of_the_server_are_in_the_text() -> None:
+def test_documented_numbers_and_settings_match_the_server() -> None:
     text = " ".join(prose_of(PAGE).split())
     assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
     assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text

@@ -38,11 +38,11 @@ def test_generated_parts_list_known_names() -> None:
         assert [name for name in names if name not in text] == []
 
 
-def test_the_package_has_every_name_that_it_lists() -> None:
+def test_package_defines_every_name_that_it_lists() -> None:
     assert [name for name in truespan.__all__ if not hasattr(truespan, name)] == []
 
 
-def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
+def test_settings_page_lists_the_members_of_each_provider_table() -> None:
     rows = table_rows(sections_of(DOCS / "settings.md")["Additional embedding models"])
     assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
         provider: set(embedding_fields(provider)) for provider in choices("embedding_provider")

@@ -30,7 +30,7 @@ def test_written_codes_are_known() -> None:
     assert wrong == []
 
 
-def test_classes_of_errors_are_few() -> None:
+def test_number_of_error_classes_is_limited() -> None:
     def below(kind: type[TruespanError]) -> Iterator[type[TruespanError]]:
         yield kind
         for each in kind.__subclasses__():

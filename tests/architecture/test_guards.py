@@ -9,7 +9,7 @@ PROMISES = {promise.id for promise in promises.load()}
 
 
 @each_row("guard", load_guards())
-def test_guard_stands_once_and_can_be_broken(guard: Guard) -> None:
+def test_guard_occurs_once_and_can_be_broken(guard: Guard) -> None:
     broken = guard.break_in((ROOT / guard.file).read_text("utf-8"))
     assert broken is not None, f"its text occurs not once in {guard.file}: move its row"
     assert compile(broken, guard.file, "exec")

@@ -212,7 +212,7 @@ def own_packages(path: Path) -> set[str]:
     return packages - {package_of(relative(path)), "extensions"}
 
 
-def test_modules_at_the_root_are_few() -> None:
+def test_number_of_root_modules_is_limited() -> None:
     assert len(list(SOURCE.glob("*.py"))) <= 7
 
 
@@ -230,7 +230,7 @@ def test_packages_import_lower_layers_only() -> None:
     assert wrong == {}
 
 
-def test_a_third_party_package_stays_in_its_place() -> None:
+def test_each_third_party_package_is_used_in_one_place() -> None:
     wrong = {}
     for path in modules():
         roots = {name.split(".")[0] for name in imports(path)}

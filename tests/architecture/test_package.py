@@ -101,7 +101,7 @@ def test_source_distribution_contains_every_file_of_the_project(tmp_path: Path) 
     assert {name for name in names if "__pycache__" in name or name.startswith(".venv")} == set()
 
 
-def test_metadata_names_what_it_is_and_whom_it_runs_on(metadata: Message) -> None:
+def test_metadata_names_license_and_python_versions(metadata: Message) -> None:
     assert metadata["Version"] == truespan.__version__ == VERSION
     assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
     assert metadata.get_all("License-File") == [

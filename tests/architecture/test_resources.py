@@ -62,7 +62,7 @@ def handlers() -> Iterator[tuple[str, str]]:
                 yield name, ast.get_source_segment(text, node) or ""
 
 
-def test_whoever_catches_an_error_of_the_system_asks_what_ran_out() -> None:
+def test_handlers_of_os_errors_check_for_exhausted_resources() -> None:
     found = list(handlers())
     missing = {
         place

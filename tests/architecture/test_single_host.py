@@ -40,7 +40,7 @@ def service(name: str) -> dict[str, str]:
 # Units
 
 
-def test_every_command_line_of_the_units_and_the_guide_is_one_of_ours() -> None:
+def test_every_command_in_units_and_guide_exists() -> None:
     lines = [service(path.name)["ExecStart"] for path in UNITS if path.suffix == ".service"]
     blocks = re.findall(r"```text\n(.*?)```", GUIDE, re.DOTALL)
     lines += [line for block in blocks for line in block.splitlines()]
@@ -58,7 +58,7 @@ def test_server_is_behind_the_proxy_and_needs_a_token() -> None:
         assert f"127.0.0.1:{words[words.index('--port') + 1]}" in path.read_text("utf-8")
 
 
-def test_services_run_without_rights_and_write_only_where_they_must() -> None:
+def test_services_are_unprivileged_and_write_only_where_needed() -> None:
     for path in UNITS:
         if path.suffix != ".service":
             continue
@@ -73,7 +73,7 @@ def test_services_run_without_rights_and_write_only_where_they_must() -> None:
     assert (DEPLOY / "systemd" / "truespan-backup.service").exists()
 
 
-def test_systemd_finds_no_fault_with_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("UNITS NOT VERIFIED: systemd-analyze is not installed")
@@ -99,7 +99,7 @@ def test_systemd_finds_no_fault_with_the_units(tmp_path: Path) -> None:
 # The guide and its files
 
 
-def test_the_guide_names_every_file_and_no_other() -> None:
+def test_guide_names_exactly_the_existing_files() -> None:
     named = set(re.findall(r"deploy/[\w./-]+\w", GUIDE))
     there = {
         str(path.relative_to(ROOT))
@@ -110,7 +110,7 @@ def test_the_guide_names_every_file_and_no_other() -> None:
     assert all((ROOT / name).exists() for name in named)
 
 
-def test_both_proxies_pass_the_host_on_stream_and_hide_the_metrics() -> None:
+def test_both_proxies_pass_host_and_streams_and_hide_metrics() -> None:
     nginx = (DEPLOY / "proxy" / "nginx.conf").read_text("utf-8")
     caddy = (DEPLOY / "proxy" / "Caddyfile").read_text("utf-8")
     plain = re.sub(r"#.*", "", nginx)
@@ -129,7 +129,7 @@ def test_both_proxies_pass_the_host_on_stream_and_hide_the_metrics() -> None:
     assert caddy.count("{\n") == len(re.findall(r"(?m)^\s*}$", caddy))
 
 
-def test_nginx_accepts_its_site(tmp_path: Path) -> None:
+def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
     program = shutil.which("nginx")
     if program is None:
         pytest.skip("THE SITE OF NGINX IS NOT CHECKED: nginx is not installed")
@@ -146,7 +146,7 @@ def test_nginx_accepts_its_site(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_caddy_accepts_its_file() -> None:
+def test_caddy_accepts_its_configuration() -> None:
     program = shutil.which("caddy")
     if program is None:
         pytest.skip("THE CADDYFILE IS NOT CHECKED: caddy is not installed")
@@ -297,7 +297,7 @@ def test_upgrade_runs_new_version_and_rollback_restores(host: Host) -> None:
 
 
 @proves("operations.single-host")
-def test_an_upgrade_that_fails_leaves_program_and_library_as_they_were(host: Host) -> None:
+def test_failed_upgrade_leaves_program_and_library_unchanged(host: Host) -> None:
     before = host.content()
     host.variables["READY"] = ""
     broken = '#!/bin/sh\n[ "$1" = --version ] && exit 0\necho damaged >"$3/store.db"\nexit 3\n'

@@ -62,6 +62,6 @@ class EmbedderContract:
         assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
         assert embedder.embed_query("\udfff half a pair")
 
-    def test_no_texts_give_no_vectors_and_no_request(self, server: Any) -> None:
+    def test_empty_list_gives_no_vectors_and_no_request(self, server: Any) -> None:
         assert self.embedder_of(server).embed_documents([]) == []
         assert server.asked == []

@@ -108,7 +108,7 @@ class IndexContract:
         assert [hit.score for hit in hits] == pytest.approx([0.9, 0.8, 0.7], abs=1e-6)
 
     @proves("search.at-most-k")
-    def test_fewer_points_than_asked_for_are_no_error(self, index, scope):
+    def test_fewer_points_than_requested_are_not_an_error(self, index, scope):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         assert len(index.search(scope, vector(*EAST), limit=50, floor=None)) == 1
@@ -118,16 +118,16 @@ class IndexContract:
         assert index.count(scope) == 0
         assert list(index.scan(scope)) == []
 
-    def test_a_search_is_exact_unless_an_operator_chose_otherwise(self, index, scope):
+    def test_search_is_exact_unless_configured_otherwise(self, index, scope):
         assert not index.approximate(scope)
         assert not index.approximate(scope.for_reader(1, 1, 5))
 
-    def test_a_limit_of_nothing_finds_nothing(self, index, scope):
+    def test_limit_of_zero_finds_nothing(self, index, scope):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         assert index.search(scope, vector(*EAST), limit=0, floor=None) == []
 
-    def test_a_search_that_is_waited_for_later_finds_the_same(self, index, scope):
+    def test_search_read_later_finds_the_same(self, index, scope):
         index.upsert(scope, [point(scope, n, leaning(n / 5)) for n in range(5)])
         other = new_scope()
         index.prepare(other)
@@ -150,7 +150,7 @@ class IndexContract:
 
         assert index.search(scope, leaning(1), limit=3, floor=None) == expected
 
-    def test_points_that_are_named_are_scored_beside_the_best(self, index, scope):
+    def test_named_points_are_scored_with_the_best(self, index, scope):
         points = [point(scope, number, leaning(number / 10)) for number in range(10)]
         index.upsert(scope, points)
         named = [points[2].chunk_id, points[9].chunk_id, points[0].chunk_id]
@@ -162,7 +162,7 @@ class IndexContract:
         everything = index.search(scope, vector(*EAST), limit=10, floor=None)
         assert set(found) == {hit for hit in everything if hit.chunk_id in named}
 
-    def test_only_named_points_are_scored_with_a_limit_of_nothing(self, index, scope):
+    def test_limit_of_zero_scores_only_named_points(self, index, scope):
         points = [point(scope, number, leaning(number / 10)) for number in range(5)]
         index.upsert(scope, points)
         named = [points[2].chunk_id, points[4].chunk_id]
@@ -172,7 +172,7 @@ class IndexContract:
         assert (hits, {hit.chunk_id for hit in found}) == ([], set(named))
         assert index.search_with(scope, vector(*EAST), limit=0, floor=None, ids=[]) == ([], [])
 
-    def test_scope_and_floor_hold_for_points_that_are_named(self, index, scope):
+    def test_scope_and_floor_apply_to_named_points(self, index, scope):
         other = new_scope()
         index.prepare(other)
         mine = [point(scope, 1, leaning(0.5)), point(scope, 2, leaning(0.9), document=2)]
@@ -232,7 +232,7 @@ class IndexContract:
 
         assert set(ids) == {points[1].chunk_id, points[3].chunk_id}
 
-    def test_many_documents_are_found_as_few_are(self, index, scope):
+    def test_large_document_filter_finds_the_same_as_a_small_one(self, index, scope):
         everything = frozenset(range(600))
         points = [point(scope, n, vector(*EAST), document=n) for n in range(600)]
         index.upsert(scope, points)
@@ -244,7 +244,7 @@ class IndexContract:
             )
             assert {hit.chunk_id for hit in hits} == {points[n].chunk_id for n in chosen}
 
-    def test_share_of_documents_does_not_change_what_is_found(self, index, scope):
+    def test_share_of_documents_in_scope_does_not_affect_results(self, index, scope):
         everything = frozenset(range(400))
         points = [point(scope, n, leaning(1 - n / 500), document=n) for n in everything]
         index.upsert(scope, points)
@@ -310,7 +310,7 @@ class IndexContract:
         assert hit.text_hash == hash_text("new")
         assert index.count(scope) == 1
 
-    def test_deleted_points_are_gone_and_absent_ones_are_no_error(self, index, scope):
+    def test_deleting_absent_points_is_not_an_error(self, index, scope):
         points = [point(scope, n, vector(*EAST)) for n in range(4)]
         index.upsert(scope, points)
 
@@ -319,7 +319,7 @@ class IndexContract:
 
         assert set(found(index, scope, vector(*EAST))) == {points[1].chunk_id, points[3].chunk_id}
 
-    def test_deleting_nothing_deletes_nothing(self, index, scope):
+    def test_deleting_an_empty_list_deletes_nothing(self, index, scope):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         index.delete(scope, [])
@@ -340,7 +340,7 @@ class IndexContract:
         assert index.count(other) == 1
 
     @proves("repair.conditional")
-    def test_a_stale_point_goes_unless_it_was_embedded_anew(self, index, scope):
+    def test_stale_point_is_deleted_unless_embedded_again(self, index, scope):
         stale, renewed = (point(scope, n, vector(*EAST)) for n in range(2))
         index.upsert(scope, [stale, renewed])
         index.upsert(scope, [replace(renewed, text_hash=hash_text("new"))])
@@ -369,7 +369,7 @@ class IndexContract:
 
         assert found.place == PointPlace(7, 3, 5, 9, ("chapter one",), ("section",), "figure")
 
-    def test_a_point_without_chapters_and_sections_has_none_in_its_place(self, index, scope):
+    def test_point_without_chapters_and_sections_stores_none(self, index, scope):
         index.upsert(scope, [point(scope, 3, vector(*EAST), chapters=(), sections=())])
 
         [[found]] = index.scan(scope)
@@ -414,7 +414,7 @@ class IndexContract:
         assert len(found) == len(ids)
         assert index.read(other, ids) == index.read(later, ids) == index.read(scope, []) == []
 
-    def test_holdings_list_owners_of_points_and_no_deleted_ones(self, index, scope):
+    def test_holdings_list_owners_without_deleted_points(self, index, scope):
         profile = replace(COSINE, revision=str(uuid4()))
         one, two, gone = (new_scope(profile) for _ in range(3))
         index.prepare(one)
@@ -453,7 +453,7 @@ class IndexContract:
         assert profile.id not in index.collections()
         assert index.count(scope) == 1
 
-    def test_a_discarded_collection_is_prepared_anew(self, index):
+    def test_discarded_collection_can_be_prepared_again(self, index):
         own = new_scope(replace(COSINE, revision=str(uuid4())))
         index.prepare(own)
         index.upsert(own, [point(own, 0, vector(*EAST))])
@@ -481,7 +481,7 @@ class IndexContract:
         assert index.count(scope) == 1
 
     @proves("index.collection-per-model", "search.models-side-by-side", "search.locked-collection")
-    def test_each_profile_has_vectors_of_its_own(self, index, scope):
+    def test_each_profile_has_separate_vectors(self, index, scope):
         wide = replace(scope, generation=Generation(1, replace(COSINE, dimensions=6)))
         index.prepare(wide)
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
@@ -506,7 +506,7 @@ class IndexContract:
         with pytest.raises(IndexSchemaMismatch):
             index.upsert(wrong, [point(wrong, 0, vector(*[1.0] * other.dimensions))])
 
-    def test_a_collection_that_was_never_made_is_not_an_empty_one(self, index):
+    def test_missing_collection_is_not_an_empty_collection(self, index):
         unknown = new_scope(replace(COSINE, model=f"never made {uuid4()}"))
 
         with pytest.raises(IndexRefused, match="doctor"):
@@ -526,7 +526,7 @@ class IndexContract:
         with pytest.raises(IndexRefused):
             index.search(scope, vector(1.0, 0.0), limit=1, floor=None)
 
-    def test_batch_with_one_wrong_vector_is_refused_whole(self, index, scope):
+    def test_batch_with_one_wrong_vector_is_refused_as_a_whole(self, index, scope):
         good, bad = point(scope, 0, vector(*EAST)), point(scope, 1, vector(1.0, 0.0))
 
         with pytest.raises(IndexRefused):
@@ -535,7 +535,7 @@ class IndexContract:
         assert index.count(scope) == 0
 
     @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-    def test_query_that_is_not_finite_is_refused(self, index, scope, number):
+    def test_non_finite_query_is_refused(self, index, scope, number):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         with pytest.raises(IndexRefused):

@@ -29,7 +29,7 @@ class IntegrityContract:
     @pytest.mark.parametrize(
         "text", ["A NUL \0 in it.", "Cafe\u0301 🛶 ½ \u2028 end", "\\x00 \\ %s"]
     )
-    def test_text_comes_back_as_it_was_given(self, lib: LibraryFixture, text: str) -> None:
+    def test_text_is_read_back_unchanged(self, lib: LibraryFixture, text: str) -> None:
         scope = built(lib)
         ref = shown(lib, scope, text)
         [chunk_id] = lib.store.documents.chunk_ids(scope, ref)
@@ -51,7 +51,7 @@ class IntegrityContract:
         assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].chunk == stored
 
     @proves("bundle.content-unaltered")
-    def test_text_that_does_not_match_its_hash_is_not_read(self, lib: LibraryFixture) -> None:
+    def test_text_with_a_wrong_hash_is_not_read(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The first text.")
         lib.sql("UPDATE texts SET text = 'A forgery.'")
@@ -63,7 +63,7 @@ class IntegrityContract:
         with pytest.raises(StoreDamaged):
             lib.store.revisions.derivable(scope, ref)
 
-    def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, lib: LibraryFixture) -> None:
+    def test_pages_keep_their_unit_and_changed_unit_is_damage(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         text = "The first slide."
         pages = (PageStart(0, 7, "slide"),)
@@ -126,7 +126,7 @@ class IntegrityContract:
             assert lib.store.scrub.rewrite_chunks(scope, ref, [made])
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
-    def test_cached_labels_are_compared_with_rows_of_each_read(self, lib: LibraryFixture) -> None:
+    def test_cached_labels_are_compared_with_rows_on_each_read(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         [chunk_id] = lib.store.documents.chunk_ids(scope, shown(lib, scope, "The first text."))
 
@@ -173,7 +173,7 @@ class IntegrityContract:
         assert lib.store.chunks.read(scope, [chunk_id])[chunk_id].is_intact()
 
     @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
-    def test_a_forged_row_is_set_aside_where_the_text_is_lost(self, lib: LibraryFixture, lost: str):
+    def test_forged_row_is_quarantined_if_its_text_is_lost(self, lib: LibraryFixture, lost: str):
         scope, forged = built(lib), hash_text("A forgery.")
         ref = shown(lib, scope, "The first text.")
         [chunk_id] = lib.store.documents.chunk_ids(scope, ref)

@@ -51,7 +51,7 @@ class RecordsContract:
     def lib(self, tmp_path: Path) -> LibraryFixture:
         return make_library(tmp_path, store=self.kind)
 
-    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(self, lib: LibraryFixture):
+    def test_repeated_requests_queue_one_job_of_a_kind(self, lib: LibraryFixture):
         scope, other = built(lib), built(lib, "other")
         once = partial(lib.store.jobs.add, queued=True, once=True)
         first = once(scope, "repair", "{}", "p")
@@ -67,7 +67,7 @@ class RecordsContract:
         assert once(scope, "repair", '{"b": 1}', "p", since=second.created_at).id != first.id
         assert len(lib.store.jobs.all(scope)) == 4
 
-    def test_a_job_of_late_is_as_good_as_one_that_waits(self, lib: LibraryFixture) -> None:
+    def test_recent_job_counts_as_a_queued_one(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         once = partial(lib.store.jobs.add, queued=True, once=True)
         first = once(scope, "doctor", '{"a": 1}', "p")
@@ -77,7 +77,7 @@ class RecordsContract:
         assert (late.id, late.state) == (first.id, JobState.CANCELLED)
         assert once(scope, "doctor", "{}", "p", since=first.created_at + 1).id != first.id
 
-    def test_jobs_of_one_kind_do_not_push_out_those_of_another(
+    def test_jobs_of_one_kind_do_not_displace_another_kind(
         self, lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
@@ -92,7 +92,7 @@ class RecordsContract:
         kinds = [job.kind for job in lib.store.jobs.all(scope)]
         assert sorted(kinds) == ["ingest", "repair", "repair"]
 
-    def test_a_job_goes_through_its_states_and_only_through_them(self, lib: LibraryFixture) -> None:
+    def test_job_passes_only_through_its_states(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         job = lib.store.jobs.add(scope, "ingest", '{"a": 1}', "p1", queued=True).id
 
@@ -141,7 +141,7 @@ class RecordsContract:
         assert found is not None
         assert found.finished_at == lib.clock.now()
 
-    def test_a_job_tells_what_became_of_its_sources(self, lib: LibraryFixture) -> None:
+    def test_job_reports_the_outcome_of_its_sources(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         job = lib.store.jobs.add(scope, "ingest", "{}", "p").id
         first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
@@ -162,7 +162,7 @@ class RecordsContract:
         [listed] = lib.store.jobs.all(scope)
         assert (listed.counts, listed.finished_at) == (counts, lib.clock.now())
 
-    def test_of_many_who_start_a_job_one_does(self, lib: LibraryFixture) -> None:
+    def test_concurrent_starts_run_a_job_once(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         job = lib.store.jobs.add(scope, "ingest", "{}", "p", queued=True).id
         began: list[bool] = []
@@ -227,7 +227,7 @@ class RecordsContract:
         lib.clock.time += KEPT_SECONDS + 1
         assert lib.store.limits.claim_key(key, b"f" * 32, "p5") is None
 
-    def test_of_many_who_claim_a_key_at_once_one_has_it(self, lib: LibraryFixture) -> None:
+    def test_concurrent_claims_of_a_key_have_one_winner(self, lib: LibraryFixture) -> None:
         claims: list[Any] = []
         threads = [
             threading.Thread(
@@ -307,7 +307,7 @@ class RecordsContract:
         lib.store.records.cache_queries(scope, [entry], now=1000.0)
         assert lib.store.records.cached_query(scope, "key", now=1000.0, ttl=9.0) == entry
 
-    def test_keys_that_wait_do_so_for_everybody(self, lib: LibraryFixture, tmp_path: Path) -> None:
+    def test_cooling_keys_wait_in_every_process(self, lib: LibraryFixture, tmp_path: Path) -> None:
         lib.store.limits.cool_down("openai", "first", 12.5)
         lib.store.limits.cool_down("openai", "first", 7.25)
 
@@ -335,7 +335,7 @@ class RecordsContract:
         assert other == 0.0
         assert again == [0.0, 15.0]
 
-    def test_documents_are_one_jobs_alone_while_it_runs(self, lib: LibraryFixture) -> None:
+    def test_document_belongs_to_one_running_job(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         claim = lib.store.jobs.claim_documents
         one, two = (
@@ -365,7 +365,7 @@ class RecordsContract:
         assert lib.store.jobs.start(elsewhere, third, "p3")
         assert claim(elsewhere, third, "p3", ["b", "c"])
 
-    def test_parts_of_jobs_of_earlier_versions_are_no_jobs(self, lib: LibraryFixture) -> None:
+    def test_parts_of_jobs_of_earlier_versions_are_ignored(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         whole, part = (
             lib.store.jobs.add(scope, "ingest", "{}", "queue", queued=True).id for _ in range(2)
@@ -376,7 +376,7 @@ class RecordsContract:
         assert lib.store.jobs.find(scope, part) is None
         assert lib.store.jobs.find(scope, whole) is not None
 
-    def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, lib: LibraryFixture) -> None:
+    def test_usage_log_keeps_only_the_latest_rows(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         usage = Usage(AnswerMode.RAG, 3, "m", None, {"a": [1, "é"]}, {"mode": "rag"})
 
@@ -407,7 +407,7 @@ class RecordsContract:
         assert lib.store.records.forget_calibration(scope)
         assert not lib.store.records.forget_calibration(scope)
 
-    def test_words_are_kept_for_a_revision_and_go_with_it(self, lib: LibraryFixture) -> None:
+    def test_words_are_stored_for_a_revision_and_removed_with_it(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
         words = CountedWords(
@@ -447,7 +447,7 @@ class RecordsContract:
         lib.store.documents.purge(scope, ref)
         assert not lib.store.catalogs.counts_words(scope)
 
-    def test_flaws_are_recorded_once_and_repairs_finished(self, lib: LibraryFixture) -> None:
+    def test_flaws_are_recorded_once_and_repairs_completed(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
         [chunk] = lib.store.documents.chunk_ids(scope, ref)
@@ -465,7 +465,7 @@ class RecordsContract:
         lib.store.chunks.finish_repairs(scope, [repairs[0].number])
         assert [one.failure for one in lib.store.chunks.repairs(scope)] == [orphan]
 
-    def test_the_doctor_finds_and_mends_what_it_can(self, lib: LibraryFixture) -> None:
+    def test_doctor_finds_and_repairs_damage(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
         [chunk] = lib.store.documents.chunk_ids(scope, ref)
@@ -512,7 +512,7 @@ class RecordsContract:
         assert [lib.store.scrub.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
 
     @pytest.mark.parametrize("text", HOSTILE)
-    def test_no_text_is_ever_read_as_a_statement(self, lib: LibraryFixture, text: str) -> None:
+    def test_text_is_never_executed_as_a_statement(self, lib: LibraryFixture, text: str) -> None:
         scope = built(lib, f"world {text}")
         labels = {"name": text, "path": text, "title": text, "language": text, "version": text}
         optional = {"declared_title": text, "tags": (text,), "source_url": text}

@@ -85,7 +85,7 @@ class StoreContract:
         for name in ("harbour", "harbour ", " harbour"):
             assert lib.library.world(name).id == lib.library.world(name, create=True).id == made.id
 
-    def test_cached_world_name_leads_to_its_present_world(self, lib: LibraryFixture) -> None:
+    def test_cached_world_name_leads_to_the_current_world(self, lib: LibraryFixture) -> None:
         store = lib.store
         first, other = (store.worlds.create(OWNER, name).id for name in ("one", "two"))
         allowed = Authority(frozenset({first}), frozenset({Verb.READ}))
@@ -187,7 +187,7 @@ class StoreContract:
         with pytest.raises(StoreDamaged):
             lib.store.readers.sentences_of_chunks(scope, {(chunk, 0)})
 
-    def test_what_is_uncut_is_told_of_the_documents_in_scope(self, lib: LibraryFixture) -> None:
+    def test_missing_chunks_are_limited_to_the_scope(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         first = shown(lib, scope, "The harbour light.")
         second = shown(lib, scope, "The garden wall.", "doc-2")
@@ -200,7 +200,7 @@ class StoreContract:
         assert lib.store.revisions.missing_chunks(newer.narrow(documents=[])) == []
 
     @proves("authority.only-narrows")
-    def test_a_reader_may_not_write_or_make_worlds(self, lib: LibraryFixture, tmp_path: Path):
+    def test_reader_cannot_write_or_create_worlds(self, lib: LibraryFixture, tmp_path: Path):
         world = lib.world(a__txt="The harbour light.")
         reader = Authority(frozenset({WorldId(world.id)}), frozenset({Verb.READ}))
         guest = make_library(tmp_path, index=lib.index, authority=reader, store=self.kind)
@@ -319,7 +319,7 @@ class StoreContract:
         ]  # fmt: skip
         assert {chunk.sections for chunk in plain} == {("A Title",)}
 
-    def test_vectors_are_kept_for_texts_that_are_still_there(self, lib: LibraryFixture) -> None:
+    def test_vectors_are_kept_for_remaining_texts(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         texts = {hash_text(text): vector_of(text) for text in ("One text.", "Another text.")}
         refs = [
@@ -342,7 +342,7 @@ class StoreContract:
         lib.store.documents.keep_vectors(scope, kept, revisions=refs[1:])
         assert lib.store.chunks.vectors(scope, [*texts]) == kept
 
-    def test_a_revision_is_marked_as_far_as_its_points_are_written(self, lib: LibraryFixture):
+    def test_revision_is_marked_up_to_its_written_points(self, lib: LibraryFixture):
         scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(4))
@@ -357,7 +357,7 @@ class StoreContract:
         left = lib.store.chunks.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
         assert [chunk.index for chunk in left] == [0, 3]
 
-    def test_chunks_that_are_embedded_at_once_are_all_counted(self, lib: LibraryFixture) -> None:
+    def test_concurrently_embedded_chunks_are_all_counted(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(24))
@@ -377,14 +377,14 @@ class StoreContract:
         assert lib.store.scrub.tally_flaws(scope) == []
         assert lib.store.documents.activate(scope, [ref]) == [ref]
 
-    def test_a_generation_keeps_the_profile_it_was_begun_with(self, lib: LibraryFixture) -> None:
+    def test_generation_keeps_its_first_profile(self, lib: LibraryFixture) -> None:
         world = lib.store.worlds.create(OWNER, "world")
         first = lib.store.worlds.begin_generation(OWNER, world.id, WORDS)
         again = lib.store.worlds.begin_generation(OWNER, world.id, other_profile(model="x"))
 
         assert first.generation == again.generation == Generation(1, WORDS)
 
-    def test_aliases_move_to_complete_generations_alone_and_back(self, lib: LibraryFixture) -> None:
+    def test_aliases_move_only_to_complete_generations_and_back(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
         second = lib.store.worlds.add_generation(scope, other_profile(model="x"), None)
@@ -422,7 +422,7 @@ class StoreContract:
         with raises_code("generation_not_found"):
             lib.store.documents.stage(scope, [draft("More.")])
 
-    def test_revision_is_visible_once_complete_the_old_one_before(self, lib: LibraryFixture):
+    def test_revision_is_visible_once_complete_and_not_before(self, lib: LibraryFixture):
         scope = built(lib)
         first = shown(lib, scope, "The first text.", tags=("red",))
         [second] = lib.store.documents.stage(scope, [draft("The second text.")])
@@ -507,7 +507,7 @@ class StoreContract:
         assert kept.vector == vector_of("The first")
         assert lib.store.readers.tail(scope, ref, 1) is None
 
-    def test_what_was_derived_is_kept_until_labels_change(self, lib: LibraryFixture) -> None:
+    def test_derived_metadata_is_kept_until_labels_change(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The first text.")
 
@@ -581,7 +581,7 @@ class StoreContract:
         with raises_code("world_not_found"):
             lib.store.erasures.delete_world(OWNER, scope.world, erase=True)
 
-    def test_ids_that_are_none_are_unknown_and_no_error(self, lib: LibraryFixture) -> None:
+    def test_malformed_ids_are_unknown_and_not_an_error(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         shown(lib, scope, "The harbour light.")
 

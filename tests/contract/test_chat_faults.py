@@ -283,7 +283,7 @@ def failure_of(
 
 @proves("errors.no-secrets")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_each_fault_has_its_name_and_no_part_of_a_reply_is_a_reply(
+def test_each_fault_has_its_error_and_no_partial_reply_is_returned(
     tongue: Tongue, server: ChatServer, fault: Fault
 ) -> None:
     def react(asked: Asked) -> Reaction:
@@ -298,7 +298,7 @@ def test_each_fault_has_its_name_and_no_part_of_a_reply_is_a_reply(
     assert server.wait_for(server.path, fault.asked) == fault.asked
 
 
-def test_when_nobody_listens_it_is_tried_again_and_then_told(tongue: Tongue, server: ChatServer):
+def test_unreachable_server_is_retried_and_then_reported(tongue: Tongue, server: ChatServer):
     clock = PassingClock()
     model = tongue.model(server, clock=clock)
     server.stop()
@@ -309,7 +309,7 @@ def test_when_nobody_listens_it_is_tried_again_and_then_told(tongue: Tongue, ser
     assert "cannot be reached" in error.message
 
 
-def test_what_passes_by_itself_before_the_first_piece_is_not_noticed(
+def test_temporary_fault_before_the_first_piece_is_retried(
     tongue: Tongue, server: ChatServer
 ) -> None:
     troubles = iter([server.complaint(503, "busy"), Raw(), server.saying([server.trouble("no")])])
@@ -320,7 +320,7 @@ def test_what_passes_by_itself_before_the_first_piece_is_not_noticed(
 
 
 @pytest.mark.parametrize(("pause", "asked"), [("7", 3), ("21", 1), ("900", 1)])
-def test_a_pause_is_kept_as_long_as_somebody_would_wait(
+def test_pause_is_respected_up_to_the_maximum_wait(
     tongue: Tongue, server: ChatServer, pause: str, asked: int
 ) -> None:
     server.fault = lambda asked: server.complaint(429, "slow down", **{"Retry-After": pause})
@@ -332,7 +332,7 @@ def test_a_pause_is_kept_as_long_as_somebody_would_wait(
     assert error.retry_after == pytest.approx(min(float(pause), 300.0))  # type: ignore[attr-defined]
 
 
-def test_no_try_begins_after_the_time_for_the_whole_reply(tongue: Tongue, server: ChatServer):
+def test_no_attempt_begins_after_the_reply_deadline(tongue: Tongue, server: ChatServer):
     server.fault = lambda asked: server.complaint(503, "busy")
     clock = PassingClock()
     model = tongue.model(server, clock=clock, bounds=replace(BOUNDS, total_seconds=2.0))
@@ -342,9 +342,7 @@ def test_no_try_begins_after_the_time_for_the_whole_reply(tongue: Tongue, server
     assert (asked_for(server), len(clock.slept)) == (3, 2)
 
 
-def test_a_model_may_think_for_longer_before_its_first_piece_than_after_it(
-    tongue: Tongue, server: ChatServer
-) -> None:
+def test_first_piece_may_take_longer_than_later_ones(tongue: Tongue, server: ChatServer) -> None:
     """No time is given between pieces, so it would be noticed if that held from the start."""
     server.reply = []
     model = tongue.model(server, bounds=replace(BOUNDS, piece_seconds=1e-9))
@@ -360,7 +358,7 @@ class TickingClock(PassingClock):
         return self.time
 
 
-def test_a_server_that_only_keeps_the_line_open_is_left_in_the_end(
+def test_keep_alive_without_content_ends_at_the_deadline(
     tongue: Tongue, server: ChatServer
 ) -> None:
     content = b": wait\n\n" if tongue.name == "openai" else b"\n"
@@ -373,7 +371,7 @@ def test_a_server_that_only_keeps_the_line_open_is_left_in_the_end(
     assert "in time" in error.message
 
 
-def test_who_stops_reading_ends_the_request(tongue: Tongue, server: ChatServer) -> None:
+def test_closing_a_reply_ends_the_request(tongue: Tongue, server: ChatServer) -> None:
     server.fault = lambda asked: server.saying(repeat(server.piece("on and ")))
     pieces = tongue.model(server).stream(MESSAGES)
 
@@ -385,7 +383,7 @@ def test_who_stops_reading_ends_the_request(tongue: Tongue, server: ChatServer) 
     assert asked_for(server) == 1
 
 
-def test_who_forgets_a_reply_ends_the_request_too(tongue: Tongue, server: ChatServer) -> None:
+def test_abandoned_reply_ends_the_request(tongue: Tongue, server: ChatServer) -> None:
     server.fault = lambda asked: server.saying(repeat(server.piece("on and ")))
     pieces = tongue.model(server).stream(MESSAGES)
 
@@ -395,7 +393,7 @@ def test_who_forgets_a_reply_ends_the_request_too(tongue: Tongue, server: ChatSe
     assert server.ended.wait(10)
 
 
-def test_pieces_are_given_out_as_they_come(tongue: Tongue, server: ChatServer) -> None:
+def test_pieces_are_yielded_as_they_arrive(tongue: Tongue, server: ChatServer) -> None:
     """The server says the next piece only once the one before it was seen."""
     seen = threading.Semaphore(0)
 
@@ -424,7 +422,7 @@ def test_redirects_are_not_followed(tongue: Tongue, server: ChatServer) -> None:
         assert elsewhere.connections == 0
 
 
-def test_one_who_writes_more_than_was_asked_for_is_stopped(tongue: Tongue, server: ChatServer):
+def test_reply_over_the_requested_length_is_cut(tongue: Tongue, server: ChatServer):
     dialect = ChatDialect(max_tokens=10_000)
     server.reply = ["tide " * 1000] * 63
     assert list(tongue.model(server, dialect=dialect).stream(MESSAGES)) == server.reply

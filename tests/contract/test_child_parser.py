@@ -67,7 +67,7 @@ def said(parser: ChildParser, name: str, content: object = "") -> str:
         ("folder/a.txt", TEXT),
     ],
 )
-def test_a_child_gives_what_its_loader_gives(parser: ChildParser, name: str, content: bytes):
+def test_child_returns_what_its_loader_returns(parser: ChildParser, name: str, content: bytes):
     assert parser.parse(name, content, ParseOptions(images=True)) == load(
         name, content, ParseOptions(images=True)
     )
@@ -90,7 +90,7 @@ def test_each_option_reaches_the_child(probing: ChildParser):
         ("a.txt", b" \n", "source_empty"), ("folder/a.pdf", b"%PDF-1.4", "source_broken"),
     ],
 )  # fmt: skip
-def test_a_refusal_is_the_same_as_without_a_child(
+def test_child_refuses_files_like_the_loader(
     parser: ChildParser, name: str, content: bytes, kind: str
 ):
     with raises_code(kind) as caught:
@@ -105,7 +105,7 @@ LONG = 20_000
 
 
 @proves("loader.child-process")
-def test_a_child_splits_text_exactly_as_it_is_split_here(parser: ChildParser):
+def test_child_splits_text_like_this_process(parser: ChildParser):
     chapter = Place("Chapter 1. It began.", None)
     texts = {
         name: CanonicalText(f"{pattern * (LONG // len(pattern))}\n\nThe end.", (0,), (chapter,))
@@ -126,7 +126,7 @@ def test_a_child_splits_text_exactly_as_it_is_split_here(parser: ChildParser):
     assert not different
 
 
-def test_sentences_that_are_not_those_of_the_text_are_refused(probing: ChildParser):
+def test_sentences_that_differ_from_the_text_are_refused(probing: ChildParser):
     text = CanonicalText("One two. Three.")
     assert probing.split("a.txt", text, "0,8,9,15") == [Sentence(0, 0, 8), Sentence(1, 9, 15)]
 
@@ -176,14 +176,14 @@ def test_ingestion_never_runs_the_segmenter_in_its_own_process(
     assert [document.name for document in world.documents.list()] == ["a.txt"]
 
 
-def test_advice_that_a_loader_gives_comes_through(probing: ChildParser):
+def test_advice_of_a_loader_reaches_the_caller(probing: ChildParser):
     with raises_code("source_broken") as caught:
         said(probing, "refuse")
 
     assert caught.value.advice == "Do this."
 
 
-def test_several_threads_get_each_their_own_answer(parser: ChildParser):
+def test_concurrent_threads_get_their_own_answers(parser: ChildParser):
     texts = [f"This is text {number}." for number in range(40)]
 
     with ThreadPoolExecutor(8) as threads:
@@ -207,7 +207,7 @@ def test_one_child_serves_many_documents(parser: ChildParser, ballast: int):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at a process's size in /proc")
-def test_a_child_that_keeps_too_much_is_replaced(probing: ChildParser):
+def test_child_with_too_much_memory_is_replaced(probing: ChildParser):
     said(probing, "repeat", 1)
     (before,) = probing.idle_pids
 
@@ -221,7 +221,7 @@ def test_a_child_that_keeps_too_much_is_replaced(probing: ChildParser):
 
 
 @proves("loader.child-process")
-def test_a_document_that_takes_too_long_is_given_up():
+def test_document_over_the_time_limit_is_refused():
     parser = ChildParser(cpu_seconds=1, cpu_seconds_per_mb=0)
 
     with raises_code("source_too_costly"):
@@ -232,7 +232,7 @@ def test_a_document_that_takes_too_long_is_given_up():
 
 
 @proves("loader.child-process")
-def test_processor_time_is_limited_apart_from_the_clock():
+def test_cpu_time_is_limited_separately():
     child = ChildLink("tests.support.child_probe")
     ten_minutes = Limits(memory=1 << 30, cpu=1, wall=600.0, output=1000)
 
@@ -284,7 +284,7 @@ def test_nothing_more_is_sent_to_a_child_that_is_ending(monkeypatch: pytest.Monk
 
 
 @proves("loader.child-process")
-def test_a_document_that_needs_too_much_memory_is_given_up():
+def test_document_over_the_memory_limit_is_refused():
     parser = ChildParser(memory_bytes=60 << 20)
 
     with raises_code("source_too_costly"):
@@ -295,7 +295,7 @@ def test_a_document_that_needs_too_much_memory_is_given_up():
 
 
 @proves("loader.child-process")
-def test_a_document_that_grows_too_much_is_refused():
+def test_document_that_expands_too_much_is_refused():
     parser = ChildParser(output_bytes=1000)
 
     with raises_code("source_too_large"):
@@ -321,7 +321,7 @@ def test_a_document_that_grows_too_much_is_refused():
         ("half_a_character", "", "loader_crashed"),
     ],
 )
-def test_whatever_a_loader_does_is_one_failed_document(
+def test_any_loader_failure_fails_one_document(
     probing: ChildParser, probe: str, content: object, kind: str
 ):
     with pytest.raises(SourceRefused) as caught:
@@ -332,7 +332,7 @@ def test_whatever_a_loader_does_is_one_failed_document(
     assert said(probing, "repeat", 3) == "aaa"
 
 
-def test_a_library_that_ends_for_lack_of_memory_was_too_costly():
+def test_library_exit_for_lack_of_memory_is_too_costly():
     # A child inherits the peak of its parent, so it has to hold more than this process ever did.
     limit = max(1 << 30, 2 * peak_memory())
     parser = ChildParser(memory_bytes=limit, cpu_seconds=30, module="tests.support.child_probe")
@@ -344,7 +344,7 @@ def test_a_library_that_ends_for_lack_of_memory_was_too_costly():
     assert caught.value.code == "source_too_costly"
 
 
-def test_a_bug_says_where_it_was_and_nothing_of_the_document(probing: ChildParser):
+def test_bug_report_has_its_location_and_no_document_text(probing: ChildParser):
     with raises_code("loader_crashed") as caught:
         said(probing, "fail", SECRET)
 
@@ -376,7 +376,7 @@ def test_a_child_cannot_connect(probing: ChildParser, listener: socket.socket):
     ["bind", "resolve", "write", "append", "remove", "rename", "make_folder", "link", "run",
      "shell", "fork", "kill"],
 )  # fmt: skip
-def test_a_child_may_not_touch_the_world(probing: ChildParser, probe: str, tmp_path: Path):
+def test_child_cannot_change_files(probing: ChildParser, probe: str, tmp_path: Path):
     file = tmp_path / "kept"
     file.write_text("as it was")
 
@@ -385,7 +385,7 @@ def test_a_child_may_not_touch_the_world(probing: ChildParser, probe: str, tmp_p
 
 
 @proves("loader.child-process")
-def test_even_native_code_cannot_write(probing: ChildParser, tmp_path: Path):
+def test_native_code_in_a_child_cannot_write(probing: ChildParser, tmp_path: Path):
     file = tmp_path / "kept"
     file.touch()
 
@@ -393,7 +393,7 @@ def test_even_native_code_cannot_write(probing: ChildParser, tmp_path: Path):
     assert file.read_bytes() == b""
 
 
-def test_what_a_library_prints_does_not_get_into_the_answers(
+def test_output_of_a_library_does_not_corrupt_answers(
     probing: ChildParser, capfd: pytest.CaptureFixture[str]
 ):
     assert said(probing, "speak", SECRET) == "spoke"
@@ -401,7 +401,7 @@ def test_what_a_library_prints_does_not_get_into_the_answers(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_child_knows_no_keys(probing: ChildParser, monkeypatch: pytest.MonkeyPatch):
+def test_child_has_no_keys(probing: ChildParser, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_API_KEY", SECRET)
     probing.close()
 
@@ -412,7 +412,7 @@ def test_a_child_knows_no_keys(probing: ChildParser, monkeypatch: pytest.MonkeyP
 
 
 @proves("loader.child-process")
-def test_a_child_that_is_killed_while_it_waits_is_replaced(parser: ChildParser):
+def test_child_killed_while_idle_is_replaced(parser: ChildParser):
     parser.parse("a.txt", TEXT)
     for pid in parser.idle_pids:
         os.kill(pid, signal.SIGKILL)
@@ -422,7 +422,7 @@ def test_a_child_that_is_killed_while_it_waits_is_replaced(parser: ChildParser):
 
 @proves("loader.child-process")
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at a process's times in /proc")
-def test_a_child_that_is_killed_at_work_fails_that_document_only():
+def test_child_killed_while_parsing_fails_one_document():
     parser = ChildParser()
     parser.parse("a.txt", TEXT)
     (pid,) = parser.idle_pids
@@ -511,7 +511,7 @@ parser.close()
 """
 
 
-def test_after_an_interrupt_no_answer_is_taken_for_another():
+def test_answer_after_an_interrupt_belongs_to_its_request():
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
         capture_output=True,
@@ -523,7 +523,7 @@ def test_after_an_interrupt_no_answer_is_taken_for_another():
     assert (done.stdout, done.stderr) == ("interrupted 0\naa\n", "")
 
 
-def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
+def test_closing_ends_the_children_and_later_use_starts_new_ones():
     parser = ChildParser()
     parser.parse("a.txt", TEXT)
     (pid,) = parser.idle_pids
@@ -536,7 +536,7 @@ def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
     parser.close()
 
 
-def test_a_child_that_cannot_start_says_so():
+def test_child_that_cannot_start_is_reported():
     parser = ChildParser(module="truespan.parsing.no_such_module")
 
     with raises_code("loader_crashed") as caught:
@@ -554,7 +554,7 @@ signal.pause()
 
 
 @pytest.mark.parametrize("module", ["child_late", "child_killed"])
-def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
+def test_delayed_child_start_can_be_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ):
     (tmp_path / f"{module}.py").write_text(SILENT)
@@ -570,7 +570,7 @@ def test_a_child_that_gets_no_chance_to_start_can_be_tried_again(
 
 
 @proves("loader.child-process")
-def test_a_loader_that_ends_itself_with_memory_to_spare_has_crashed() -> None:
+def test_loader_exit_with_free_memory_is_a_crash() -> None:
     roomy = ChildParser(cpu_seconds=1, module="tests.support.child_probe", memory_bytes=64 << 30)
 
     with raises_code("loader_crashed"):
@@ -598,7 +598,7 @@ parser.close()
 """
 
 
-def test_greedy_file_is_too_costly_although_parent_held_more() -> None:
+def test_large_file_is_too_costly_after_the_parent_used_more() -> None:
     done = subprocess.run(
         [sys.executable, "-c", GREEDY_PARENT], capture_output=True, text=True, check=True
     )

@@ -41,7 +41,7 @@ class TestEdgeIndex(IndexContract):
 
 
 @proves("index.payload-indexes")
-def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
+def test_point_holds_its_place_and_hash_and_never_text(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(
@@ -95,7 +95,7 @@ def test_points_of_one_chapter_and_of_several_are_found(tmp_path: Path):
     shard.close()
 
 
-def test_all_files_are_for_their_owner_alone(index: EdgeIndex, folder: Path):
+def test_files_are_readable_by_their_owner_alone(index: EdgeIndex, folder: Path):
     index.prepare(new_scope())
 
     open_to_others = [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
@@ -105,7 +105,7 @@ def test_all_files_are_for_their_owner_alone(index: EdgeIndex, folder: Path):
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_a_point_whose_hash_was_lost_comes_back_without_one(tmp_path: Path):
+def test_point_without_a_hash_is_returned_without_one(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(scope, [point(scope, 0, vector(*EAST)), point(scope, 1, vector(*EAST))])
@@ -145,7 +145,7 @@ def test_unreadable_collection_is_refused_and_can_be_recreated(tmp_path: Path):
     assert (after_reset, after_upsert) == (0, 1)
 
 
-def test_an_engine_that_panics_is_refused_and_can_be_made_anew(tmp_path: Path):
+def test_engine_panic_is_refused_and_can_be_recreated(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(scope, [point(scope, 0, vector(*EAST))])
@@ -196,7 +196,7 @@ def test_search_that_an_ended_process_dropped_is_repeated(tmp_path: Path):
     index.retire()
 
 
-def test_retiring_a_process_that_does_not_run_starts_none(tmp_path: Path):
+def test_retiring_a_stopped_process_starts_none(tmp_path: Path):
     EdgeIndex(tmp_path / "index", reserve=0).retire()
 
     assert not (tmp_path / "index").exists()
@@ -218,7 +218,7 @@ def wait_for_lock(folder: Path) -> None:
         pass
 
 
-def test_the_key_is_for_its_owner_alone_and_made_once(tmp_path: Path):
+def test_key_is_readable_by_its_owner_and_created_once(tmp_path: Path):
     with ThreadPoolExecutor(8) as threads:
         keys = set(threads.map(channel.key_of, [tmp_path] * 40))
 

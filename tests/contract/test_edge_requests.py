@@ -166,7 +166,7 @@ def test_first_slice_of_a_batch_requires_space_for_all(recorded):
 
 
 @proves("authority.empty-means-nothing", "search.zero-k-is-empty")
-def test_an_empty_scope_and_a_zero_limit_ask_nobody(tmp_path: Path):
+def test_empty_scope_and_zero_limit_send_no_request(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path / "index", reserve=0), new_scope()
 
     assert index.search(scope.narrow(documents=[]), vector(*EAST), limit=5, floor=None) == []
@@ -203,13 +203,13 @@ UNBOUND_CALLS: list[tuple[Any, ...]] = [
 
 @proves("search.world-required")
 @pytest.mark.parametrize("call", UNBOUND_CALLS, ids=lambda call: call[0])
-def test_the_process_refuses_a_call_that_names_no_world(link: EdgeLink, call: tuple[Any, ...]):
+def test_process_refuses_a_call_without_a_world(link: EdgeLink, call: tuple[Any, ...]):
     with pytest.raises(IndexRefused, match="world"):
         link.call(*call)
 
 
 @pytest.mark.parametrize("name", ["../outside", "", "0123456789abcde/", "0123456789ABCDEF"])
-def test_process_refuses_a_collection_name_that_is_no_digest(link: EdgeLink, name: str):
+def test_process_refuses_a_collection_name_that_is_not_a_digest(link: EdgeLink, name: str):
     with pytest.raises(IndexRefused, match="named"):
         link.count(Collection(name, 4, "cosine"), (TENANT,))
 
@@ -220,7 +220,7 @@ def test_the_process_refuses_a_vector_of_another_length(link: EdgeLink):
 
 
 @pytest.mark.parametrize("name", ["close", "shard", "_change", "__class__", "no_such_call", ""])
-def test_the_process_refuses_a_call_that_is_not_in_the_table(link: EdgeLink, name: str):
+def test_process_refuses_an_unknown_call(link: EdgeLink, name: str):
     assert name not in CALLS
     with pytest.raises(IndexRefused, match="no such call"):
         link.call(name)
@@ -254,7 +254,7 @@ def test_refused_call_raises_when_its_result_is_read(link: EdgeLink):
     assert link.count(COLLECTION, (TENANT,)) == 0
 
 
-def test_a_process_is_started_only_when_a_result_is_waited_for(tmp_path: Path):
+def test_process_starts_only_when_a_result_is_read(tmp_path: Path):
     folder = tmp_path / "index"
     link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
 
@@ -279,7 +279,7 @@ def test_process_refuses_an_unreadable_message_and_continues(folder: Path, link:
     assert link.count(COLLECTION, (TENANT,)) == 0
 
 
-def test_the_process_refuses_a_call_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
+def test_process_refuses_an_unreadable_call_and_continues(folder: Path, link: EdgeLink):
     address = channel.published(folder)
     assert address is not None
     with channel.connect(address, channel.key_of(folder), 5) as connection:

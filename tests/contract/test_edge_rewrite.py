@@ -141,7 +141,7 @@ def test_ticket_of_a_previous_process_starts_one_rewrite(tmp_path: Path) -> None
     collections.close()
 
 
-def test_closing_in_the_middle_leaves_the_old_files_alone(tmp_path: Path) -> None:
+def test_closing_during_a_rewrite_leaves_the_old_files(tmp_path: Path) -> None:
     collections, _ = filled(tmp_path / "index")
     before = live(collections)
     start_rewrite(collections)
@@ -154,7 +154,7 @@ def test_closing_in_the_middle_leaves_the_old_files_alone(tmp_path: Path) -> Non
     again.close()
 
 
-def test_without_room_for_a_copy_nothing_is_begun(tmp_path: Path) -> None:
+def test_rewrite_without_disk_space_does_not_start(tmp_path: Path) -> None:
     collections, _ = filled(tmp_path / "index")
     with pytest.raises(StorageFull):
         collections.erase(COLLECTION, 0, 1 << 60)

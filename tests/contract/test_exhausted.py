@@ -71,7 +71,7 @@ def receive(folder: Path, upload: Upload) -> None:
 
 
 @proves("store.disk-reserve")
-def test_a_database_without_room_is_full_and_not_damaged(lib: LibraryFixture) -> None:
+def test_full_disk_of_a_database_is_not_reported_as_damage(lib: LibraryFixture) -> None:
     world = lib.library.world("w")
     path = lib.write("more.txt", "The second book tells of a bell. " * 200)
 
@@ -88,7 +88,7 @@ def test_a_database_without_room_is_full_and_not_damaged(lib: LibraryFixture) ->
     assert all(check.verdict == "ok" for check in lib.store.scrub.soundness())
 
 
-def test_a_database_that_reached_its_number_of_pages_is_full(lib: LibraryFixture) -> None:
+def test_database_at_its_page_limit_is_full(lib: LibraryFixture) -> None:
     world = lib.library.world("w")
     path = lib.write("more.txt", "The second book tells of a bell. " * 2000)
     database = lib.store._db
@@ -103,7 +103,7 @@ def test_a_database_that_reached_its_number_of_pages_is_full(lib: LibraryFixture
     assert world.ingest([path]).ingested == ["more.txt"]
 
 
-def test_database_without_free_descriptors_says_so(lib: LibraryFixture) -> None:
+def test_missing_descriptors_for_a_database_are_reported(lib: LibraryFixture) -> None:
     world = lib.library.world("w")
     failures: list[TruespanError | None] = []
 
@@ -159,7 +159,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @proves("errors.provider-or-index")
-def test_an_index_without_room_is_full_and_need_not_be_rebuilt(folder: Path) -> None:
+def test_full_disk_of_an_index_needs_no_rebuild(folder: Path) -> None:
     index = EdgeIndex(folder, reserve=0, idle_seconds=60)
     with full_disk(1 << 16):
         failure = raised(
@@ -177,7 +177,7 @@ def test_an_index_without_room_is_full_and_need_not_be_rebuilt(folder: Path) -> 
     again.close()
 
 
-def test_an_index_process_without_descriptors_says_so(folder: Path) -> None:
+def test_missing_descriptors_for_an_index_process_are_reported(folder: Path) -> None:
     index = EdgeIndex(folder, reserve=0, idle_seconds=60)
     with no_descriptors():
         unstarted = raised(lambda: index.prepare(SCOPE))
@@ -265,7 +265,7 @@ def test_failed_open_says_that_descriptors_are_in_use(tmp_path: Path) -> None:
     parser.close()
 
 
-def test_without_descriptors_nothing_is_taken_for_absent(tmp_path: Path) -> None:
+def test_missing_descriptors_do_not_look_like_absent_files(tmp_path: Path) -> None:
     world, assets = WorldId("0" * 8), AssetFolder(tmp_path / "assets", reserve=0)
     assets.stage_images(world, "doc", "token", [Image("png", b"bytes")])
     assets.publish(world, "doc", "token")
@@ -284,7 +284,7 @@ def test_without_descriptors_nothing_is_taken_for_absent(tmp_path: Path) -> None
     assert processes.is_alive(own)
 
 
-def test_ingestion_without_descriptors_blames_no_file(lib: LibraryFixture) -> None:
+def test_missing_descriptors_do_not_fail_files_of_an_ingestion(lib: LibraryFixture) -> None:
     world, path = lib.library.world("w"), lib.write("more.txt", "A bell rang.")
 
     with no_descriptors():
@@ -295,7 +295,7 @@ def test_ingestion_without_descriptors_blames_no_file(lib: LibraryFixture) -> No
     assert world.ingest([path]).ingested == ["more.txt"]
 
 
-def test_a_backup_for_which_there_is_no_room_leaves_nothing(
+def test_backup_without_disk_space_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from truespan.cli import run
@@ -316,7 +316,7 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_output_and_logs_that_cannot_be_written_are_no_bugs(
+def test_unwritable_output_and_logs_are_not_bugs(
     lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/full", "w") as full:
@@ -337,7 +337,7 @@ def test_output_and_logs_that_cannot_be_written_are_no_bugs(
         monkeypatch.undo()
 
 
-def test_what_ran_out_is_found_behind_other_exceptions() -> None:
+def test_exhausted_resource_is_found_in_chained_exceptions() -> None:
     full = OSError(errno.ENOSPC, "full")
     wrapped = RuntimeError("wrapped")
     wrapped.__cause__ = full

@@ -200,7 +200,7 @@ def test_document_that_may_be_cut_is_counted_before_sending() -> None:
         assert server.counts == [words(40), words(41), words(41)]
 
 
-def test_short_text_is_not_counted(server: Google) -> None:
+def test_count_of_a_short_text_is_not_requested(server: Google) -> None:
     embedder = learnt(server)
 
     embedder.embed_documents(["x" * 2044, "short", ""])
@@ -248,7 +248,7 @@ def test_request_has_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> 
         (Answer(content={"embeddings": [{"values": ["x"]}]}), ProviderBadReply),
     ],
 )
-def test_each_complaint_has_its_error_and_no_retry(server: Google, answer: Answer, kind: Any):
+def test_each_error_reply_has_its_error_and_no_retry(server: Google, answer: Answer, kind: Any):
     embedder = learnt(server)
     server.fault = lambda asked: answer
 
@@ -278,7 +278,7 @@ def test_missing_or_unsuitable_model_is_a_configuration_error(
 @pytest.mark.parametrize(
     "about", [{}, {"inputTokenLimit": 0}, {"inputTokenLimit": "2048"}, {"inputTokenLimit": None}]
 )
-def test_nothing_is_learnt_from_a_model_without_a_limit(server: Google, about: Any) -> None:
+def test_model_without_a_stated_limit_has_none(server: Google, about: Any) -> None:
     server.fault = lambda asked: Answer(content=about) if asked.method == "GET" else None
 
     failure_of(lambda: embedder_of(server).profile, ProviderBadReply)
@@ -312,7 +312,7 @@ def test_without_a_key_nothing_is_sent(server: Google) -> None:
         ([delay("99999s")], {}, 300.0),
     ],
 )
-def test_pause_in_the_body_of_google_is_respected(
+def test_pause_in_a_google_error_is_respected(
     server: Google, details: list[Any], headers: dict[str, str], pause: float
 ) -> None:
     embedder = learnt(server)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal:UserWarning")
 
 
 @proves("search.floor-inclusive", "search.one-world")
-def test_every_index_gives_the_hits_that_brute_force_gives(tmp_path: Path):
+def test_every_index_agrees_with_brute_force(tmp_path: Path):
     assert agree(tmp_path, queries=300) == []
 
 
@@ -34,7 +34,7 @@ def test_agreement_detects_an_index_with_a_wrong_floor(tmp_path: Path):
     assert all("local mode" in one for one in findings)
 
 
-def test_answers_are_told_apart_by_score_order_and_point():
+def test_agreement_compares_scores_order_and_points():
     one, two, three = (Hit(ChunkId(name), score, TextHash("")) for name, score in _SCORED)
     true = {hit.chunk_id: hit.score for hit in (one, two, three)}
 

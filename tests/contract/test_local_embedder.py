@@ -126,7 +126,7 @@ def test_embedders_of_one_file_share_its_session(embedder: LocalEmbedder) -> Non
 @proves("embedding.vector-per-input")
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(3))
-def test_batch_order_and_threads_change_no_bit_of_a_vector(
+def test_batch_order_and_threads_do_not_change_vectors(
     alone: list[Vector], threads: int, seed: int
 ) -> None:
     order = random.Random(seed).choices(range(len(TEXTS)), k=len(TEXTS))
@@ -137,7 +137,9 @@ def test_batch_order_and_threads_change_no_bit_of_a_vector(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_another_process_returns_the_same_bits_silently(alone: list[Vector], threads: int) -> None:
+def test_another_process_returns_identical_vectors_silently(
+    alone: list[Vector], threads: int
+) -> None:
     script = f"""
 import json, sys
 from truespan.providers.local import LocalEmbedder
@@ -158,7 +160,7 @@ print(json.dumps([vector.hex() for vector in vectors]))
     assert run.stderr == ""
 
 
-def test_concurrent_work_changes_no_bit_of_a_query_vector(embedder: LocalEmbedder) -> None:
+def test_concurrent_work_does_not_change_query_vectors(embedder: LocalEmbedder) -> None:
     quiet = [embedder.embed_query(text) for text in QUESTIONS]
     with ThreadPoolExecutor(4) as pool:
         noise = pool.submit(embedder.embed_documents, TEXTS)
@@ -188,7 +190,7 @@ def test_query_vector_is_that_of_instruction_and_text(embedder: LocalEmbedder) -
 
 
 @proves("embedding.oversized-item")
-def test_token_limits_are_kept(embedder: LocalEmbedder) -> None:
+def test_token_limits_are_respected(embedder: LocalEmbedder) -> None:
     texts = [words(509) + last for last in ("apple", "river")]
 
     [one, other] = embedder.embed_documents(texts)

@@ -139,7 +139,7 @@ def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> N
             assert moved <= found[table.name]
 
 
-def test_a_library_moves_to_a_server_and_back_with_every_row(
+def test_library_moves_to_a_server_and_back_with_every_row(
     lived: LibraryFixture, server: Store, tmp_path: Path
 ) -> None:
     before = everything(on_file(lived))
@@ -164,7 +164,7 @@ def test_a_library_moves_to_a_server_and_back_with_every_row(
         "UPDATE truespan_shared.tokens SET name = 'another'",
     ],
 )
-def test_a_single_row_that_differs_is_noticed(
+def test_single_different_row_is_detected(
     lived: LibraryFixture, server: Store, database: Database, damage: str
 ) -> None:
     copy_rows(on_file(lived), on_server(server))
@@ -193,7 +193,7 @@ class Forgetful:
         self._rows.write(table, world, kept[:-1] if table.name == "word_states" else kept)
 
 
-def test_what_did_not_arrive_is_noticed_at_the_end(lived: LibraryFixture, server: Store) -> None:
+def test_missing_rows_are_detected_at_the_end(lived: LibraryFixture, server: Store) -> None:
     with pytest.raises(CopyDiffers, match="table word_states"):
         copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server))))
 

@@ -83,7 +83,7 @@ def cosine(one: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(numbers(one), numbers(other), strict=True))
 
 
-def test_profile_is_locked_with_its_calibration(embedder: MultilingualEmbedder) -> None:
+def test_profile_has_its_locked_calibration(embedder: MultilingualEmbedder) -> None:
     port: Embedder = embedder
     profile = port.profile
 
@@ -184,7 +184,7 @@ def test_states_come_with_the_same_vectors(embedder: MultilingualEmbedder, alone
 
 
 @pytest.mark.parametrize("threads", [1, 5])
-def test_batch_order_and_threads_change_no_bit(alone: list[Vector], threads: int) -> None:
+def test_batch_order_and_threads_do_not_change_vectors(alone: list[Vector], threads: int) -> None:
     order = random.Random(threads).choices(range(len(TEXTS)), k=len(TEXTS))
 
     together = MultilingualEmbedder(threads=threads).embed_documents([TEXTS[i] for i in order])
@@ -192,7 +192,7 @@ def test_batch_order_and_threads_change_no_bit(alone: list[Vector], threads: int
     assert together == [alone[i] for i in order]
 
 
-def test_another_process_returns_the_same_bits_silently(alone: list[Vector]) -> None:
+def test_another_process_returns_identical_vectors_silently(alone: list[Vector]) -> None:
     script = """
 import json, sys
 from truespan.extensions.models.multilingual import MultilingualEmbedder
@@ -264,7 +264,7 @@ def test_malformed_pieces_are_a_value_error() -> None:
             read_tokenizer(broken)
 
 
-def test_weights_fill_the_network_exactly() -> None:
+def test_weights_match_the_network_exactly() -> None:
     model = MultilingualModel()
 
     sizes = [math.prod(shape) for shape in multilingual._SHAPES.values()]

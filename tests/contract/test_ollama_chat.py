@@ -143,7 +143,7 @@ def said(server: OllamaChatServer, pieces: Iterable[bytes], **more: Any) -> str:
     ],
     ids=["CRLF", "blank lines", "no end of line", "no reason", "more"],
 )
-def test_lines_are_read_however_they_are_spelled(server: OllamaChatServer, rewritten: Any) -> None:
+def test_lines_are_read_in_every_valid_spelling(server: OllamaChatServer, rewritten: Any) -> None:
     whole = b"".join(server.whole())
 
     assert rewritten(whole) != whole

@@ -138,9 +138,7 @@ def told(lib: LibraryFixture, **files: str) -> World:
 
 @proves("embedding.down-is-an-error")
 @each_fault()
-def test_search_without_vector_is_an_error_never_empty(
-    tmp_path: Path, server: Ollama, fault: Fault
-) -> None:
+def test_search_without_a_vector_is_an_error(tmp_path: Path, server: Ollama, fault: Fault) -> None:
     lib = opened(tmp_path, server)
     world = told(lib)
     server.fault = on_embed(fault.react)
@@ -160,7 +158,7 @@ SINGLE |= {"null for one", "null in one", "too long", "too long for an older one
 
 @proves("errors.provider-or-index", "errors.no-secrets")
 @each_fault()
-def test_a_failure_while_ingesting_leaves_nothing_half_visible(
+def test_failure_during_ingestion_leaves_nothing_partially_visible(
     tmp_path: Path, server: Ollama, fault: Fault
 ) -> None:
     lib = opened(tmp_path, server)
@@ -194,7 +192,7 @@ def test_a_failure_while_ingesting_leaves_nothing_half_visible(
         complaint(400, "embedding contains NaN or Inf values"),
     ],
 )
-def test_a_text_without_finite_numbers_does_not_take_its_batch_with_it(
+def test_text_without_finite_numbers_does_not_fail_its_batch(
     tmp_path: Path, server: Ollama, answer: Callable[[Asked], Reaction]
 ) -> None:
     lib = opened(tmp_path, server)
@@ -214,7 +212,7 @@ def test_a_text_without_finite_numbers_does_not_take_its_batch_with_it(
 
 @proves("embedding.count-and-canary")
 @pytest.mark.parametrize("shuffle", [lambda x: x[::-1], lambda x: [*x[1:], x[0]]])
-def test_a_batch_that_comes_back_shuffled_is_caught(
+def test_shuffled_batch_is_detected(
     tmp_path: Path, server: Ollama, shuffle: Callable[[list[Any]], list[Any]]
 ) -> None:
     def shuffled(asked: Asked) -> Reaction:
@@ -234,7 +232,7 @@ def test_a_batch_that_comes_back_shuffled_is_caught(
 
 
 @proves("embedding.vector-per-input", "embedding.concurrency")
-def test_batches_under_way_together_give_each_text_its_own_vector(tmp_path: Path, server: Ollama):
+def test_concurrent_batches_give_each_text_its_own_vector(tmp_path: Path, server: Ollama):
     lib = opened(tmp_path, server, in_flight=2)
     world = lib.library.create_world("world")
     texts = {f"{number}.txt": f"This is story {number}." for number in range(100)}
@@ -255,7 +253,7 @@ def test_batches_under_way_together_give_each_text_its_own_vector(tmp_path: Path
 
 
 @proves("embedding.concurrency")
-def test_all_embedders_of_a_process_together_keep_the_limit(server: Ollama) -> None:
+def test_embedders_of_a_process_share_the_limit(server: Ollama) -> None:
     lock, gate, running, most = threading.Lock(), threading.Barrier(2), 0, 0
 
     def count(asked: Asked) -> Reaction | None:
@@ -282,7 +280,7 @@ def test_all_embedders_of_a_process_together_keep_the_limit(server: Ollama) -> N
 
 
 @proves("embedding.retries-transient-only", "embedding.batch-items")
-def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, server: Ollama) -> None:
+def test_ingestion_waits_for_the_requested_pause(tmp_path: Path, server: Ollama) -> None:
     lib = opened(tmp_path, server)
     world = lib.library.create_world("world")
     pauses = ["7", "Thu, 01 Jan 1970 00:00:00 GMT"]
@@ -302,7 +300,7 @@ def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, serv
 
 
 @proves("embedding.down-is-an-error")
-def test_a_reply_that_comes_drop_by_drop_ends(server: Ollama) -> None:
+def test_slowly_dripping_reply_ends(server: Ollama) -> None:
     class Ticking(ManualClock):
         def monotonic(self) -> float:
             self.time += 0.01
@@ -315,7 +313,7 @@ def test_a_reply_that_comes_drop_by_drop_ends(server: Ollama) -> None:
 
 
 @proves("embedding.down-is-an-error")
-def test_a_service_that_is_down_fails_every_request_and_says_what_to_do(
+def test_unavailable_service_fails_every_request_with_advice(
     tmp_path: Path, server: Ollama
 ) -> None:
     lib = opened(tmp_path, server)
@@ -331,7 +329,7 @@ def test_a_service_that_is_down_fails_every_request_and_says_what_to_do(
 
 
 @proves("embedding.down-is-an-error")
-def test_a_service_that_was_never_up_fails_the_first_request(tmp_path: Path) -> None:
+def test_service_that_never_started_fails_the_first_request(tmp_path: Path) -> None:
     with Ollama() as server:
         told(opened(tmp_path, server))
     lib = opened(tmp_path, server)
@@ -351,7 +349,7 @@ def test_a_service_that_was_never_up_fails_the_first_request(tmp_path: Path) -> 
         ("my/model:7b", "my/model:7b"),
     ],
 )
-def test_a_model_that_is_missing_is_said_with_the_command_that_gets_it(
+def test_missing_model_is_reported_with_its_pull_command(
     tmp_path: Path, server: Ollama, model: str, pulled: str
 ) -> None:
     server.models = [Model("llama3:latest")]
@@ -366,7 +364,7 @@ def test_a_model_that_is_missing_is_said_with_the_command_that_gets_it(
     assert server.to("/api/embed") == []
 
 
-def test_a_model_that_cannot_embed_is_the_operator_s_to_change(server: Ollama) -> None:
+def test_model_that_cannot_embed_is_an_operator_error(server: Ollama) -> None:
     server.models = [Model("llama3:latest", embeds=False)]
 
     error = failure_of(lambda: embedder_of(server, "llama3").profile, ModelUnavailable)
@@ -406,7 +404,7 @@ def test_world_refuses_search_and_ingest_with_another_model(
 
 
 @proves("generation.model-change-reindexes")
-def test_a_world_can_be_searched_again_with_the_model_it_was_built_with(
+def test_world_can_be_searched_again_with_its_original_model(
     tmp_path: Path, server: Ollama
 ) -> None:
     lib = opened(tmp_path, server)
@@ -420,9 +418,7 @@ def test_a_world_can_be_searched_again_with_the_model_it_was_built_with(
 
 
 @proves("generation.model-change-reindexes", "embedding.mismatch-before-search")
-def test_a_model_that_is_pulled_anew_under_a_running_process_is_noticed(
-    tmp_path: Path, server: Ollama
-) -> None:
+def test_model_pulled_again_during_a_process_is_detected(tmp_path: Path, server: Ollama) -> None:
     lib = opened(tmp_path, server)
     world = told(lib)
     searched = lib.index.calls.count("search")
@@ -439,7 +435,7 @@ def test_a_model_that_is_pulled_anew_under_a_running_process_is_noticed(
     assert world.search("tide", floor=0.0).passages
 
 
-def test_what_stands_behind_the_name_is_looked_up_once_a_minute(server: Ollama) -> None:
+def test_model_digest_is_checked_once_a_minute(server: Ollama) -> None:
     clock = ManualClock()
     embedder = embedder_of(server, clock=clock)
     for _ in range(10):
@@ -464,7 +460,7 @@ def configured(server: Ollama, monkeypatch: pytest.MonkeyPatch) -> Ollama:
     return server
 
 
-def test_opening_a_library_asks_nothing_of_ollama(tmp_path: Path, configured: Ollama) -> None:
+def test_opening_a_library_sends_no_request_to_ollama(tmp_path: Path, configured: Ollama) -> None:
     with open_library(tmp_path / "library", create=True) as library:
         world = library.create_world("world")
         world.status()
@@ -501,6 +497,6 @@ def test_model_address_and_dimensions_of_the_settings_reach_ollama(
     }
 
 
-def test_the_endpoint_tells_two_servers_apart(server: Ollama) -> None:
+def test_endpoint_distinguishes_two_servers(server: Ollama) -> None:
     with Ollama() as other:
         assert embedder_of(server).endpoint != embedder_of(other).endpoint

@@ -62,7 +62,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @proves("embedding.own-model")
-def test_bundled_model_as_a_folder_returns_the_same_bits() -> None:
+def test_bundled_model_as_a_folder_returns_identical_vectors() -> None:
     bundled = LocalEmbedder(LocalModel())
     own: Embedder = embed(LocalModel().location, pooling="cls", max_length=512)
     texts = [*TEXTS, "The same sentence again. " * 90]
@@ -77,7 +77,7 @@ def test_bundled_model_as_a_folder_returns_the_same_bits() -> None:
 
 
 @proves("embedding.vector-per-input")
-def test_vector_depends_on_its_text_alone_in_any_batch(folder: Path) -> None:
+def test_vector_depends_only_on_its_text_in_any_batch(folder: Path) -> None:
     single = embed(folder)
     alone = [single.embed_documents([text])[0] for text in TEXTS]
     assert single.embed_documents(TEXTS) == alone
@@ -394,7 +394,7 @@ def test_oversized_model_file_is_refused_unread(
 # Runs
 
 
-def test_network_is_loaded_with_the_first_text(folder: Path) -> None:
+def test_network_is_loaded_for_the_first_text(folder: Path) -> None:
     own = embed(folder)
 
     assert own.embed_documents([]) == []

@@ -157,7 +157,7 @@ def test_refused_parameter_is_left_out_afterwards(
     assert server.questions[-1][limit] == 1024
 
 
-def test_repeated_complaint_is_a_refusal(server: OpenAiChatServer) -> None:
+def test_repeated_parameter_error_is_a_refusal(server: OpenAiChatServer) -> None:
     words = "'temperature' is not supported, nor 'max_tokens': use 'max_completion_tokens'"
     server.fault = lambda asked: complaint(400, words)
 
@@ -228,7 +228,7 @@ def test_quota_excess_is_not_retried_with_another_key(server: OpenAiChatServer) 
     assert len(server.asked) == 1
 
 
-def test_server_gets_a_key_only_if_it_wants_one(server: OpenAiChatServer) -> None:
+def test_key_is_sent_only_if_the_server_needs_one(server: OpenAiChatServer) -> None:
     failure_of(
         lambda: list(openai_chat(server, keys=ring()).stream(QUESTION)), "credentials_missing"
     )
@@ -266,11 +266,11 @@ def choice(content: str, **more: Any) -> dict[str, Any]:
     ],
     ids=["CRLF", "no space", "named", "comments", "lines", "no end of line", "no blank"],
 )
-def test_events_are_read_however_they_are_spelled(server: OpenAiChatServer, rewritten: Any) -> None:
+def test_events_are_read_in_every_valid_spelling(server: OpenAiChatServer, rewritten: Any) -> None:
     assert said(server, [rewritten(b"".join(server.whole()))]) == "".join(REPLY)
 
 
-def test_reply_needs_its_reason_and_its_end_mark(server: OpenAiChatServer) -> None:
+def test_reply_requires_its_reason_and_its_end_mark(server: OpenAiChatServer) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part
@@ -288,7 +288,7 @@ def test_reply_needs_its_reason_and_its_end_mark(server: OpenAiChatServer) -> No
         assert "broke off" in error.message
 
 
-def test_only_what_the_model_says_is_the_reply(server: OpenAiChatServer) -> None:
+def test_only_content_is_part_of_the_reply(server: OpenAiChatServer) -> None:
     thought = {"reasoning_content": "hm", "reasoning": "hm", "content": None}
     events = [
         server.chunk(choice("", delta=thought)),
@@ -313,7 +313,7 @@ def test_a_filtered_reply_is_a_refusal(server: OpenAiChatServer, reason: str) ->
     failure_of(lambda: said(server, ended), ProviderRefused)
 
 
-def test_a_refusal_of_the_model_is_a_refusal(server: OpenAiChatServer) -> None:
+def test_refusal_message_of_the_model_is_a_refusal(server: OpenAiChatServer) -> None:
     refusing = server.chunk(choice("", delta={"refusal": "I will not."}))
 
     failure_of(lambda: said(server, [refusing, server.end()]), ProviderRefused)
@@ -335,7 +335,7 @@ def test_reply_cut_at_its_limit_names_the_setting(server: OpenAiChatServer) -> N
 
 
 @pytest.mark.parametrize(("code", "kind"), [(400, ProviderRefused), (401, ProviderRefused)])
-def test_an_error_within_a_reply_is_believed_about_its_code(
+def test_error_within_a_reply_uses_its_code(
     server: OpenAiChatServer, code: int, kind: type[ProviderRefused]
 ) -> None:
     trouble = server.event({"error": {"message": "no", "code": code}})

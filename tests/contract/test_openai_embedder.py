@@ -105,7 +105,7 @@ def test_texts_are_one_list_and_the_key_is_in_one_header(server: OpenAi) -> None
     assert KEY not in first.path + first.body.decode()
 
 
-def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
+def test_server_without_keys_gets_no_key(server: OpenAi) -> None:
     embedder_of(server, keys=keyless_ring(PassingClock())).embed_query("q")
 
     assert all("authorization" not in asked.headers for asked in server.asked)
@@ -126,7 +126,7 @@ def test_dimensions_are_sent_or_a_configuration_error(server: OpenAi) -> None:
 
 
 @proves("embedding.input-types", "embedding.query-and-document-modes")
-def test_an_open_model_is_asked_as_its_family_was_trained() -> None:
+def test_open_model_gets_the_prefixes_of_its_family() -> None:
     with OpenAi(model="nomic-ai/nomic-embed-text-v1.5") as server:
         embedder = learnt(server)
         embedder.embed_documents(["the tide"])
@@ -149,7 +149,7 @@ def test_an_open_model_is_asked_as_its_family_was_trained() -> None:
         ("BAAI/bge-m3", 8192, 8192, 32),
     ],
 )  # fmt: skip
-def test_limits_are_those_of_the_model_as_far_as_they_are_known(
+def test_limits_of_known_models_are_used(
     model: str, given: int | None, limit: int, items: int
 ) -> None:
     with OpenAi(model=model) as server:
@@ -185,7 +185,7 @@ def test_vectors_are_matched_by_index(server: OpenAi) -> None:
     "indexes",
     [[0, 1, 1], [0, 1, 3], [-1, 0, 1], [1, 2, 3], [0, 1], [0, 1, 2, 3], [None, 1, 2], ["0", 1, 2]],
 )
-def test_an_index_that_is_missing_doubled_or_out_of_range_is_a_bad_reply(
+def test_missing_repeated_or_invalid_index_is_a_bad_reply(
     server: OpenAi, indexes: list[Any]
 ) -> None:
     embedder = learnt(server)
@@ -195,7 +195,7 @@ def test_an_index_that_is_missing_doubled_or_out_of_range_is_a_bad_reply(
     failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
 
 
-def test_another_model_or_endpoint_is_noticed(server: OpenAi) -> None:
+def test_another_model_or_endpoint_is_detected(server: OpenAi) -> None:
     embedder = learnt(server)
     server.reported = "text-embedding-3-small-v2"
 
@@ -208,7 +208,7 @@ def test_another_model_or_endpoint_is_noticed(server: OpenAi) -> None:
         assert embedder_of(server).endpoint != embedder_of(other).endpoint
 
 
-def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: OpenAi) -> None:
+def test_profile_is_read_once_and_again_after_a_failure(server: OpenAi) -> None:
     embedder = embedder_of(server)
     server.fault = lambda asked: complaint(503, "overloaded")
     with pytest.raises(ProviderUnavailable):
@@ -256,7 +256,7 @@ def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: Ope
         (complaint(500, f"broken: {SECRET} {KEY}"), ProviderUnavailable),
     ],
 )
-def test_each_complaint_has_its_error_and_no_retry(server: OpenAi, answer: Answer, kind: Any):
+def test_each_error_reply_has_its_error_and_no_retry(server: OpenAi, answer: Answer, kind: Any):
     embedder = learnt(server)
     server.fault = lambda asked: answer
 
@@ -297,7 +297,7 @@ def test_keys_are_denied_and_replaced() -> None:
     assert "denied" in error.message
 
 
-def test_too_many_requests_make_the_next_key_come_and_then_all_wait(server: OpenAi) -> None:
+def test_rate_limit_uses_the_next_key_and_then_waits(server: OpenAi) -> None:
     clock = PassingClock()
     embedder = learnt(server, keys=ring_of("openai", KEY, "second", clock=clock), clock=clock)
     server.fault = lambda asked: (

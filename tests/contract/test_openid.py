@@ -135,7 +135,7 @@ def test_forged_tokens_are_refused(issuer: Issuer, verifier: OpenIdVerifier) -> 
     assert verifier.verify(valid)["sub"] == "ana"
 
 
-def test_token_without_a_usable_header_asks_for_no_keys(issuer: Issuer, verifier: OpenIdVerifier):
+def test_token_without_a_usable_header_requests_no_keys(issuer: Issuer, verifier: OpenIdVerifier):
     payload = encode(issuer.claims())
     for header in ({"alg": "none"}, {"alg": "HS256"}, {"alg": "ES256", "typ": "logout+jwt"}, {}):
         assert refused(verifier, f"{encode(header)}.{payload}.{encode(b'0' * 64)}")
@@ -228,7 +228,7 @@ def test_new_key_is_loaded_once_for_an_interval(
 
 
 @proves("identity.rotation")
-def test_withdrawn_key_ends_with_the_cache(
+def test_withdrawn_key_expires_with_the_cache(
     issuer: Issuer, verifier: OpenIdVerifier, clock: ManualClock
 ) -> None:
     old = issuer.token()
@@ -258,7 +258,9 @@ def test_keys_are_kept_while_the_provider_is_down(
     assert verifier.verify(token)
 
 
-def test_threads_with_a_new_key_ask_for_it_once(issuer: Issuer, verifier: OpenIdVerifier) -> None:
+def test_concurrent_threads_request_a_new_key_once(
+    issuer: Issuer, verifier: OpenIdVerifier
+) -> None:
     token, outcomes = issuer.token(), list[object]()
     entered, released = threading.Event(), threading.Event()
 
@@ -283,7 +285,7 @@ def test_threads_with_a_new_key_ask_for_it_once(issuer: Issuer, verifier: OpenId
 
 
 @proves("identity.rotation", "tenants.no-stall")
-def test_unknown_keys_are_refused_at_once_while_keys_are_loaded(
+def test_unknown_keys_are_refused_while_keys_are_loading(
     issuer: Issuer, verifier: OpenIdVerifier, clock: ManualClock
 ) -> None:
     known, entered, released = issuer.token(), threading.Event(), threading.Event()
@@ -324,7 +326,7 @@ def test_unknown_keys_are_refused_at_once_while_keys_are_loaded(
     ],
     ids=["empty", "list", "number", "twice", "many", "huge", "bytes"],
 )
-def test_unusable_set_of_keys_opens_nothing(
+def test_unusable_key_set_accepts_no_token(
     issuer: Issuer, verifier: OpenIdVerifier, content: bytes
 ) -> None:
     issuer.fault = lambda _: Answer(body=content)

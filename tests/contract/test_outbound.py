@@ -61,7 +61,7 @@ def pointed_at(bench: Bench, url: str) -> Any:
         "http://127.0.0.1/v1\r\nHost: elsewhere",
     ],
 )
-def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(bench: Bench, url: str) -> None:
+def test_only_http_addresses_are_accepted_and_never_quoted(bench: Bench, url: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         pointed_at(bench, url)
 
@@ -73,7 +73,7 @@ def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(bench: Bench, 
 @pytest.mark.parametrize(
     "address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "fe80::1", "::"]
 )
-def test_an_address_that_is_never_a_provider_s_is_not_connected_to(bench: Bench, address: str):
+def test_forbidden_address_is_not_contacted(bench: Bench, address: str):
     host = f"[{address}]" if ":" in address else address
 
     with pytest.raises(ProviderRefused, match="addresses that are refused"):
@@ -114,7 +114,7 @@ def test_name_is_resolved_and_checked_at_every_connect(
 
 @proves("http.outbound-urls")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed_and_no_key_goes_with_it(bench: Bench, status: int) -> None:
+def test_redirects_are_not_followed_and_get_no_key(bench: Bench, status: int) -> None:
     with Elsewhere() as elsewhere:
         bench.server.fault = lambda asked: Answer(status, {}, {"Location": elsewhere.url})
         embedder = bench.speaker.embedder(bench.server, bench.clock)
@@ -156,9 +156,7 @@ def test_no_proxy_of_the_environment_is_used(bench: Bench, monkeypatch: pytest.M
     ],
     ids=["deep", "deep and named", "not so deep", "long", "no text", "empty"],
 )
-def test_a_reply_built_to_do_harm_is_one_of_our_errors_at_once(
-    bench: Bench, status: int, body: bytes
-) -> None:
+def test_malicious_reply_is_a_known_error_at_once(bench: Bench, status: int, body: bytes) -> None:
     embedder = bench.speaker.embedder(bench.server, bench.clock)
     assert embedder.profile
     bench.server.fault = lambda asked: Answer(status, body=body)

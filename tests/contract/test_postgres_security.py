@@ -136,7 +136,7 @@ def test_audience_sees_only_its_revisions_in_any_statement(filled: LibraryFixtur
 
 
 @proves("store.postgres-row-security")
-def test_without_a_world_not_one_row_is_seen(filled: LibraryFixture) -> None:
+def test_no_row_is_visible_without_a_world(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     with database.admin() as admin:
@@ -155,7 +155,7 @@ def test_without_a_world_not_one_row_is_seen(filled: LibraryFixture) -> None:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_world_sees_only_its_own_rows_of_each_table(filled: LibraryFixture) -> None:
+def test_world_sees_only_its_own_rows_in_each_table(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     one, two = (filled.library.world(name).id for name in ("one", "two"))
@@ -200,7 +200,7 @@ def _count(connection: psycopg.Connection, table: str, world: str | None = None)
 
 
 @proves("store.postgres-row-security")
-def test_world_ends_with_its_transaction_in_any_case(filled: LibraryFixture) -> None:
+def test_world_setting_always_ends_with_its_transaction(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url, pool_size=1))
@@ -269,7 +269,7 @@ def without_row_security(database: Database) -> Iterator[list[str]]:
 
 
 @proves("store.space-isolation")
-def test_statements_keep_to_their_world_without_row_security(filled: LibraryFixture) -> None:
+def test_statements_are_limited_to_their_world_without_row_security(filled: LibraryFixture) -> None:
     """Row security is the second lock: every statement names its world."""
     database = database_of(filled.folder)
     one, two = (filled.library.world(name) for name in ("one", "two"))
@@ -414,9 +414,7 @@ def test_database_open_to_everybody_is_refused_until_prepared(database: Database
 
 @proves("store.postgres-row-security")
 @pytest.mark.parametrize("what", TOO_MUCH)
-def test_a_role_that_could_get_around_the_policies_is_refused(
-    database: Database, role: str, what: str
-) -> None:
+def test_role_that_can_bypass_policies_is_refused(database: Database, role: str, what: str) -> None:
     statement, words = TOO_MUCH[what]
     url = server().url(database.name, role)
     PostgresDatabase(Address(url)).close()
@@ -452,7 +450,7 @@ CHANGED: dict[str, LiteralString] = {
 
 
 @pytest.mark.parametrize("how", CHANGED)
-def test_a_database_whose_policies_were_changed_is_refused(database: Database, how: str) -> None:
+def test_database_with_changed_policies_is_refused(database: Database, how: str) -> None:
     with database.admin() as admin:
         admin.execute(CHANGED[how])
 
@@ -465,7 +463,7 @@ def test_a_database_whose_policies_were_changed_is_refused(database: Database, h
 @pytest.mark.parametrize(
     "version", [90_624, 120_022, 130_021, 140_018, 150_013, 160_009, 170_000, 170_005]
 )
-def test_versions_that_are_known_to_leak_are_refused(version: int) -> None:
+def test_versions_with_a_known_leak_are_refused(version: int) -> None:
     with raises_code("store_unsafe") as refusal:
         require_known_version(version)
 
@@ -478,7 +476,7 @@ def test_versions_without_a_known_leak_are_accepted(version: int) -> None:
 
 
 @proves("store.schema-versions")
-def test_tables_of_another_version_are_refused_with_what_to_do(database: Database) -> None:
+def test_tables_of_another_version_are_refused_with_advice(database: Database) -> None:
     for version, error in (
         (newest_version("postgres") + 1, "library_too_new"),
         (18, "library_too_old"),
@@ -500,7 +498,7 @@ def test_tables_of_another_version_are_refused_with_what_to_do(database: Databas
     assert "prepare-store" in outdated.value.advice
 
 
-def test_preparing_twice_and_at_once_is_harmless() -> None:
+def test_repeated_or_concurrent_preparation_is_harmless() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     database = fresh_database(prepared=False)
@@ -594,7 +592,7 @@ def test_unreachable_server_is_an_outage_wrong_address_is_not() -> None:
         assert "pass-word" not in str(refusal.value)
 
 
-def test_the_role_of_an_address_is_read_from_it() -> None:
+def test_role_is_read_from_the_address() -> None:
     assert role_of(Secret("postgresql://app:pw@host/library")) == "app"
     for url in ("postgresql://host/library", "postgresql://[", "nonsense"):
         with pytest.raises(InvalidConfiguration):

@@ -86,7 +86,7 @@ def test_writers_wait_only_for_writers_of_the_same_world(lib: LibraryFixture) ->
     assert len(done) == 1
 
 
-def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture) -> None:
+def test_concurrent_worlds_cannot_take_the_same_domain(lib: LibraryFixture) -> None:
     one, two = built(lib, "one"), built(lib, "two")
     refused: list[TruespanError] = []
 
@@ -118,7 +118,7 @@ def _await_lock(admin: psycopg.Connection) -> None:
     raise AssertionError("no transaction waits for the lock")
 
 
-def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(lib: LibraryFixture) -> None:
+def test_lock_timeout_is_a_retryable_error(lib: LibraryFixture) -> None:
     scope = built(lib)
     with database_of(lib.folder).admin() as admin, admin.transaction():
         admin.execute("SELECT 1 FROM truespan.worlds FOR UPDATE")
@@ -130,7 +130,7 @@ def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(lib: LibraryFixtu
     assert refusal.value.retryable
 
 
-def test_a_server_that_closed_every_connection_is_asked_anew(lib: LibraryFixture) -> None:
+def test_closed_connections_are_replaced(lib: LibraryFixture) -> None:
     scope = built(lib)
     shown(lib, scope, "The harbour light.")
     with ExitStack() as several:
@@ -192,7 +192,7 @@ def test_engine_errors_are_mapped_without_their_text(error: type[BaseException])
 
 
 @pytest.mark.parametrize("reference", ["a \0 in it", "\ud800"])
-def test_what_is_no_text_here_is_the_callers_mistake(lib: LibraryFixture, reference: str) -> None:
+def test_unstorable_text_is_a_request_error(lib: LibraryFixture, reference: str) -> None:
     scope = built(lib)
     for call in (
         lambda: lib.store.worlds.find(OWNER, reference),
@@ -215,7 +215,7 @@ def test_parts_of_a_text_are_correct_for_any_bytes(lib: LibraryFixture) -> None:
     assert lib.store.readers.text_between(scope, ref, 1, 3) == "AB"
 
 
-def test_numbers_past_all_that_is_kept_are_unknown_or_refused(lib: LibraryFixture) -> None:
+def test_numbers_out_of_range_are_unknown_or_refused(lib: LibraryFixture) -> None:
     scope = built(lib)
     shown(lib, scope, "The harbour light.")
     huge = 1 << 80
@@ -298,7 +298,7 @@ def test_transaction_rolled_back_by_conflict_is_repeated(error: type[BaseExcepti
     assert len(calls) == 6
 
 
-def test_nothing_else_is_run_again() -> None:
+def test_other_errors_are_not_repeated() -> None:
     method, calls = counted(1, psycopg.errors.LockNotAvailable)
     with pytest.raises(StoreBusy):
         method()

@@ -141,7 +141,7 @@ def test_collection_is_strict_and_indexes_every_filtered_field(server):
     assert tenants == ["tenant"]
 
 
-def test_a_collection_that_another_process_made_first_is_used(index, server):
+def test_collection_created_by_another_process_is_used(index, server):
     scope = new_scope()
     name = f"truespan_{COSINE.id}"
 
@@ -211,7 +211,7 @@ def test_collection_is_prepared_again_after_a_failure(index, server):
 # Durability
 
 
-def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
+def test_server_that_failed_a_write_is_not_flushed(index, server):
     scope = prepared(index)
 
     server.status = "red"
@@ -237,7 +237,7 @@ def test_erasing_rewrites_segments_and_restores_settings(index, server):
     assert usual == {"deleted_threshold": 0.7, "vacuum_min_vector_number": 4321}
 
 
-def test_erasing_goes_on_after_the_server_was_restarted(server):
+def test_erasing_continues_after_a_server_restart(server):
     clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     index = QdrantServerIndex(ServerOptions(url=server.url), clock)
@@ -260,7 +260,7 @@ def test_erasing_goes_on_after_the_server_was_restarted(server):
     assert [one.optimizers_config.deleted_threshold for one in changed[begun - 1 :]] == [0, 0, 0.2]
 
 
-def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
+def test_slow_erasing_continues_and_is_not_restarted(server):
     clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     index = QdrantServerIndex(ServerOptions(url=server.url), clock)

@@ -140,7 +140,7 @@ FAULTS: list[tuple[str, Callable[[Asked], Reaction], type[TruespanError], float 
 
 @proves("errors.provider-or-index", "errors.no-secrets")
 @pytest.mark.parametrize("call", CALLS, ids=NAMES.split())
-def test_each_fault_is_told_as_what_it_is_whatever_was_asked(index, server, scope, call, caplog):
+def test_each_fault_has_its_error_for_every_request(index, server, scope, call, caplog):
     caplog.set_level(logging.DEBUG)
     wrong: list[str] = []
     for name, fault, kind, pause in FAULTS:
@@ -161,7 +161,7 @@ def test_each_fault_is_told_as_what_it_is_whatever_was_asked(index, server, scop
 
 
 @pytest.mark.parametrize("call", [search, upsert], ids=["search", "upsert"])
-def test_silent_server_is_given_up_after_the_time_limit(index, server, scope, call):
+def test_silent_server_ends_at_the_time_limit(index, server, scope, call):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         other = index_at(f"http://127.0.0.1:{port}", timeout_seconds=1)
@@ -180,7 +180,7 @@ def test_endless_reply_fails_after_the_timeout(server, scope):
     hasty.close()
 
 
-def test_a_server_that_is_gone_cannot_be_reached(index, server, scope):
+def test_stopped_server_is_unreachable(index, server, scope):
     server.stop()
 
     with pytest.raises(IndexUnavailable, match="cannot be reached"):
@@ -210,7 +210,7 @@ def test_read_on_a_closing_connection_is_sent_again(index, server, scope):
         upsert(index, scope)
 
 
-def test_a_key_that_may_only_read_is_said_to_be_read_only(index, server, scope):
+def test_read_only_key_is_reported_as_read_only(index, server, scope):
     server.fault = lambda _: error_of(403)
 
     with pytest.raises(IndexKeyRefused, match="read-only: it may not write points"):
@@ -219,7 +219,7 @@ def test_a_key_that_may_only_read_is_said_to_be_read_only(index, server, scope):
         search(index, scope)
 
 
-def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
+def test_missing_collection_is_never_an_empty_one(index, server, scope):
     server.lose_everything()
 
     with pytest.raises(IndexRefused, match="doctor"):
@@ -231,7 +231,7 @@ def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
 # The client library itself
 
 
-def test_the_client_library_has_no_error_that_is_not_looked_at():
+def test_every_error_of_the_client_library_is_handled():
     classes = {
         name
         for module in (client_exceptions, http_exceptions)
@@ -245,7 +245,7 @@ def test_the_client_library_has_no_error_that_is_not_looked_at():
     }  # fmt: skip
 
 
-def test_what_nobody_foresaw_is_a_refusal_that_quotes_nothing():
+def test_unexpected_error_is_a_refusal_that_quotes_nothing():
     with (
         pytest.raises(IndexRefused, match="TypeError") as caught,
         server_errors("search", None),
@@ -338,7 +338,7 @@ def test_name_is_resolved_and_checked_at_every_connect(server, monkeypatch):
         "http://127.0.0.1/\r\nHost: elsewhere",
     ],
 )
-def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(url):
+def test_only_http_addresses_are_accepted_and_never_quoted(url):
     with pytest.raises(InvalidConfiguration) as caught:
         index_at(url).collections()
 
@@ -348,7 +348,7 @@ def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(url):
 # TLS
 
 
-def test_certificates_that_cannot_be_read_are_a_wrong_setting(tmp_path):
+def test_unreadable_certificates_are_a_configuration_error(tmp_path):
     (tmp_path / "none.pem").write_text("no certificate")
 
     for path in (tmp_path / "absent.pem", tmp_path / "none.pem"):
@@ -369,7 +369,7 @@ def encrypted(certificate: Path) -> Iterator[QdrantLoopback]:
         yield started
 
 
-def test_a_certificate_that_the_settings_name_is_trusted(encrypted, certificate):
+def test_configured_certificate_is_trusted(encrypted, certificate):
     index = index_at(encrypted.url, ca_file=f"{certificate}.crt")
 
     assert index.collections() == []
@@ -398,7 +398,7 @@ def test_server_without_tls_gets_nothing_over_https(server):
     assert server.asked == []
 
 
-def test_certificate_of_another_host_is_a_wrong_setting(encrypted, certificate):
+def test_certificate_of_another_host_is_a_configuration_error(encrypted, certificate):
     url = encrypted.url.replace("127.0.0.1", "localhost")
     index = index_at(url, ca_file=f"{certificate}.crt")
 

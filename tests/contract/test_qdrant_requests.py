@@ -129,7 +129,7 @@ def test_score_that_rounds_down_still_reaches_its_floor(index, server):
 
 @proves("search.floor-inclusive")
 @pytest.mark.parametrize(("digits", "kept"), [("0.3", True), ("0.29999998", False)])
-def test_scores_are_the_float32_numbers_that_their_digits_name(index, server, digits, kept):
+def test_scores_are_read_as_the_nearest_float32(index, server, digits, kept):
     scope = prepared(index)
     found = f'{{"id": "{scope.world}", "version": 1, "score": {digits}, "payload": {{}}}}'
     body = f'{{"result": [{{"points": [{found}]}}], "status": "ok", "time": 0.0}}'
@@ -188,7 +188,7 @@ def test_point_is_sent_with_place_and_hash_without_text(index, server):
     }
 
 
-def test_writes_wait_in_medium_order(server):
+def test_writes_use_medium_ordering(server):
     [index] = opened_once(server)
     scope = prepared(index)
     made = point(scope, 1, vector(*EAST))
@@ -302,7 +302,7 @@ def test_key_that_cannot_be_sent_is_refused_without_quoting(server, mark):
     assert server.asked == []
 
 
-def test_threads_may_share_one_index(index, server):
+def test_threads_can_share_one_index(index, server):
     scope = prepared(index)
     points = [point(scope, n, leaning(n / 20)) for n in range(20)]
 

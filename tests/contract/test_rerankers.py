@@ -62,7 +62,7 @@ def reranker_of(server: RerankServer, **changes: Any) -> HttpReranker:
 
 
 @proves("rerank.order")
-def test_each_protocol_gets_its_request_and_scores_follow_texts() -> None:
+def test_each_protocol_gets_its_request_and_scores_match_texts() -> None:
     expected = [shared_words(QUERY, text) for text in PASSAGES]
     sent = {"query": QUERY, "documents": PASSAGES, "top_n": 3}
     bodies = {
@@ -96,7 +96,7 @@ def test_a_server_without_keys_gets_no_key_and_connections_are_kept() -> None:
         assert server.connections == 1
 
 
-def test_many_texts_are_sent_as_many_at_once_as_a_server_takes() -> None:
+def test_texts_are_sent_in_batches_of_the_server_limit() -> None:
     texts = [f"{'mould ' * (number % 3)}number {number}" for number in range(70)]
     for shape in SHAPES:
         with RerankServer(shape) as server:
@@ -107,12 +107,12 @@ def test_many_texts_are_sent_as_many_at_once_as_a_server_takes() -> None:
             assert sizes == ([32, 32, 6] if shape == "tei" else [70])
 
 
-def test_half_a_surrogate_pair_can_be_scored() -> None:
+def test_lone_surrogate_can_be_scored() -> None:
     with RerankServer() as server:
         assert len(reranker_of(server).scores("\ud800 half", ["a pair \udfff"])) == 1
 
 
-def test_the_path_of_a_url_tells_the_protocol() -> None:
+def test_url_path_selects_the_protocol() -> None:
     rows = [
         ("http://127.0.0.1:8080/v1/rerank", MODEL, "jina", "/v1/rerank"),
         ("http://127.0.0.1:8080/v1/rerank", "", "llama.cpp", "/v1/rerank"),
@@ -128,7 +128,7 @@ def test_the_path_of_a_url_tells_the_protocol() -> None:
 
 
 @proves("http.outbound-urls", "errors.no-secrets")
-def test_a_server_that_cannot_be_meant_is_refused_before_it_is_asked() -> None:
+def test_invalid_server_is_refused_before_a_request() -> None:
     rows = [
         ("http://127.0.0.1:8080/mine", MODEL, "ends with /rerank"),
         ("http://127.0.0.1:8080", MODEL, "ends with /rerank"),
@@ -145,7 +145,7 @@ def test_a_server_that_cannot_be_meant_is_refused_before_it_is_asked() -> None:
 
 
 @proves("http.outbound-urls")
-def test_an_address_that_is_never_a_server_s_is_not_connected_to() -> None:
+def test_forbidden_address_is_not_contacted() -> None:
     for host in ("169.254.169.254", "0.0.0.0", "[fe80::1]"):
         clock = PassingClock()
         server = find_server(f"http://{host}:8080/rerank", "")
@@ -231,7 +231,7 @@ def test_every_fault_of_a_server_has_its_error_on_every_protocol() -> None:
             assert {asked.path for asked in server.asked} == {server.path}
 
 
-def test_scores_that_are_not_finite_are_left_to_the_stage_as_they_are() -> None:
+def test_non_finite_scores_are_passed_to_the_stage() -> None:
     with RerankServer("tei") as server:
         for number in ("NaN", "Infinity", "-Infinity", "1e999"):
             text = f'[{{"index": 0, "score": {number}}}]'
@@ -241,7 +241,7 @@ def test_scores_that_are_not_finite_are_left_to_the_stage_as_they_are() -> None:
 
 
 @proves("rerank.failure")
-def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
+def test_slow_server_ends_at_the_deadline() -> None:
     clock = TickingClock()
 
     def drip(_: Asked) -> Reaction:
@@ -269,7 +269,7 @@ def test_waiting_for_other_requests_to_the_address_counts_as_time() -> None:
         assert len(reranker.scores(QUERY, PASSAGES)) == 3
 
 
-def test_a_key_that_is_limited_cools_down_and_the_next_is_used() -> None:
+def test_limited_key_cools_down_and_the_next_is_used() -> None:
     with RerankServer(keys=("first", "second")) as server:
 
         def limit(asked: Asked) -> Reaction | None:
@@ -283,7 +283,7 @@ def test_a_key_that_is_limited_cools_down_and_the_next_is_used() -> None:
 
 
 @proves("rerank.failure")
-def test_a_cancelled_request_ends_the_call_of_a_server() -> None:
+def test_cancelled_request_ends_the_call_to_a_server() -> None:
     token, released = CancelToken(), threading.Event()
 
     def react(_: Asked) -> Reaction:
@@ -327,7 +327,7 @@ def test_a_cross_encoder_scores_each_text_independently_of_the_others(folder: Pa
     assert reranker.scores(QUERY, PASSAGES[::-1]) == together[::-1]
 
 
-def test_long_texts_are_cut_and_special_tokens_in_a_text_are_only_text(folder: Path) -> None:
+def test_long_texts_are_cut_and_special_tokens_are_plain_text(folder: Path) -> None:
     reranker = onnx_reranker(folder)
 
     long, longer = reranker.scores("dish", ["dish " * 600, "dish " * 700])
@@ -339,7 +339,7 @@ def test_long_texts_are_cut_and_special_tokens_in_a_text_are_only_text(folder: P
     assert spelled > plain + 1
 
 
-def test_how_much_is_read_is_declared_by_the_tokenizer_s_settings(tmp_path: Path) -> None:
+def test_input_limit_is_read_from_the_tokenizer_settings(tmp_path: Path) -> None:
     folder = reranker_folder(tmp_path / "short")
     text = "dish " * 100
     [usual] = onnx_reranker(folder).scores("dish", [text])
@@ -351,7 +351,7 @@ def test_how_much_is_read_is_declared_by_the_tokenizer_s_settings(tmp_path: Path
     assert short < usual == again
 
 
-def test_a_folder_without_a_usable_model_is_named(tmp_path: Path) -> None:
+def test_folder_without_a_usable_model_is_refused_by_name(tmp_path: Path) -> None:
     missing, empty = tmp_path / "missing", tmp_path / "empty"
     empty.mkdir()
     broken = reranker_folder(tmp_path / "broken")
@@ -371,7 +371,7 @@ def test_a_folder_without_a_usable_model_is_named(tmp_path: Path) -> None:
 
 
 @proves("rerank.failure")
-def test_a_model_that_is_too_slow_is_given_up_at_the_deadline(folder: Path) -> None:
+def test_slow_model_ends_at_the_deadline(folder: Path) -> None:
     clock = TickingClock()
     reranker = onnx_reranker(folder, clock=clock, seconds=2.5)
     assert len(reranker.scores(QUERY, PASSAGES)) == 3

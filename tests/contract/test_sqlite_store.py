@@ -28,7 +28,7 @@ from truespan.types.scope import OWNER
 from truespan.types.vectors import Vector
 
 
-def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None:
+def test_every_table_is_strict_with_foreign_keys(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     lib.world(a__txt=story(30))
 
@@ -88,7 +88,7 @@ def test_migration_is_applied_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     assert migrated.library.world("world").documents.text("1") == text
 
 
-def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+def test_database_of_another_program_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     for version in (0, 3):
         path.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
         assert len(path.read_bytes()) == len(before)
 
 
-def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
+def test_repeated_or_concurrent_migration_is_harmless(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
         "from tests.support.worlds import ManualClock, sqlite_store; "
@@ -119,7 +119,7 @@ def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     assert make_library(tmp_path).sql("PRAGMA user_version") == [(newest_version("sqlite"),)]
 
 
-def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"this is not a database file at all, not by far" * 200)
 
     with pytest.raises(StoreDamaged) as refusal:
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     assert refusal.value.code == "store_damaged"
 
 
-def test_emptied_database_is_damage_and_no_new_library(tmp_path: Path) -> None:
+def test_emptied_database_is_damage_not_a_new_library(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     with truespan.open(folder, create=True) as library:
         library.create_world("world").add_text("The harbour light.")
@@ -176,7 +176,7 @@ def test_low_disk_space_refuses_writes_but_not_reads(tmp_path: Path) -> None:
     assert len(store.documents.all(scope)) == 1
 
 
-def test_a_writer_that_waits_too_long_gets_a_retryable_error(
+def test_writer_timeout_is_a_retryable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from truespan.store.engines import sqlite
@@ -214,7 +214,7 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     assert lib.sql("SELECT count(*) FROM query_cache") == [(1,)]
 
 
-def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
+def test_repeated_statements_are_not_compiled_again(tmp_path: Path) -> None:
     lib = make_library(tmp_path, store="sqlite")
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.txt", story(40)), kind="book")

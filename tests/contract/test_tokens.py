@@ -36,7 +36,7 @@ def opened_by(lib: LibraryFixture, text: str) -> Library:
     return Library(lib.library._components, lib.library.authenticate(text))
 
 
-def test_a_token_is_kept_as_it_was_made(lib: LibraryFixture) -> None:
+def test_token_is_read_back_unchanged(lib: LibraryFixture) -> None:
     one = lib.library.world("one").id
     tokens = lib.library.tokens
 
@@ -70,7 +70,7 @@ def test_token_allows_exactly_its_rights(lib: LibraryFixture) -> None:
             attempt()
 
 
-def test_a_token_of_readers_follows_them_and_nobody_else(lib: LibraryFixture) -> None:
+def test_token_of_readers_allows_only_their_positions(lib: LibraryFixture) -> None:
     world = lib.library.world("one")
     for name in ("ada", "bob"):
         world.reader(name).set_position("a.txt", sentence=3)
@@ -93,7 +93,7 @@ def test_a_token_of_readers_follows_them_and_nobody_else(lib: LibraryFixture) ->
         OWNER.narrow(worlds=[WorldId("one")], verbs=Verb),
     ],
 )
-def test_tokens_are_for_the_owner_alone(lib: LibraryFixture, authority: Authority) -> None:
+def test_tokens_are_managed_by_the_owner_alone(lib: LibraryFixture, authority: Authority) -> None:
     record, _ = lib.library.tokens.create("first", worlds=["one"])
     held = Library(lib.library._components, authority).tokens
 
@@ -108,7 +108,7 @@ def test_tokens_are_for_the_owner_alone(lib: LibraryFixture, authority: Authorit
     assert lib.library.tokens.list() == [record]
 
 
-def test_a_library_that_is_narrower_than_its_token_stays_so(lib: LibraryFixture) -> None:
+def test_narrower_library_limits_a_token(lib: LibraryFixture) -> None:
     _, secret = lib.library.tokens.create("all", worlds=UNLIMITED, verbs=list(Verb))
     one = WorldId(lib.library.world("one").id)
     narrow = OWNER.narrow(worlds=[one], verbs=[Verb.READ])
@@ -147,7 +147,7 @@ def wrong(lib: LibraryFixture) -> dict[str, Any]:
     }
 
 
-def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(lib: LibraryFixture) -> None:
+def test_every_invalid_token_gets_the_same_answer(lib: LibraryFixture) -> None:
     answers = {}
     for kind, text in wrong(lib).items():
         with raises_code("unauthorized") as refused:
@@ -170,7 +170,7 @@ def test_token_is_valid_until_the_moment_it_expires(lib: LibraryFixture) -> None
     assert lib.library.tokens.state(lib.library.tokens.list()[0]) is TokenState.EXPIRED
 
 
-def test_a_digest_moved_to_another_row_opens_nothing(lib: LibraryFixture) -> None:
+def test_digest_moved_to_another_row_grants_nothing(lib: LibraryFixture) -> None:
     tokens = lib.library.tokens
     small, secret = tokens.create("small", worlds=["one"])
     great, _ = tokens.create("great", worlds=UNLIMITED, verbs=list(Verb))
@@ -190,7 +190,7 @@ lib.library.close()
 """
 
 
-def test_a_revocation_is_seen_at_once_by_another_process(lib: LibraryFixture) -> None:
+def test_revocation_applies_at_once_in_another_process(lib: LibraryFixture) -> None:
     record, secret = lib.library.tokens.create("app", worlds=["one"])
     lib.library.authenticate(secret.reveal())
 
@@ -215,7 +215,7 @@ def test_revoking_again_keeps_time_and_hides_unknown_id(lib: LibraryFixture) -> 
         assert not reference or reference not in str(unknown.value)
 
 
-def test_deleting_a_world_cuts_every_right_to_it(lib: LibraryFixture) -> None:
+def test_deleting_a_world_removes_all_rights_to_it(lib: LibraryFixture) -> None:
     tokens = lib.library.tokens
     _, only = tokens.create("only", worlds=["one"])
     _, both = tokens.create("both", worlds=["one", "two"])
@@ -231,7 +231,7 @@ def test_deleting_a_world_cuts_every_right_to_it(lib: LibraryFixture) -> None:
         opened_by(lib, only.reveal()).world("one")
 
 
-def test_a_token_for_a_world_that_is_gone_is_not_kept(lib: LibraryFixture) -> None:
+def test_token_for_a_deleted_world_is_not_stored(lib: LibraryFixture) -> None:
     record, _ = lib.library.tokens.create("app", worlds=["one"])
     gone = replace(record, id="f" * 16, worlds=frozenset({lib.library.world("two").id}))
     lib.library.delete_world("two")
@@ -268,7 +268,7 @@ def test_a_token_for_a_world_that_is_gone_is_not_kept(lib: LibraryFixture) -> No
     ],
     ids=repr,
 )
-def test_a_token_that_cannot_be_is_refused_and_not_kept(
+def test_invalid_token_is_refused_and_not_stored(
     lib: LibraryFixture, change: dict[str, Any]
 ) -> None:
     arguments = {"name": "app", "worlds": ["one"], **change}
@@ -278,7 +278,7 @@ def test_a_token_that_cannot_be_is_refused_and_not_kept(
     assert lib.library.tokens.list() == []
 
 
-def test_a_world_that_is_not_there_makes_no_token(lib: LibraryFixture) -> None:
+def test_missing_world_creates_no_token(lib: LibraryFixture) -> None:
     with raises_code("world_not_found"):
         lib.library.tokens.create("app", worlds=["one", "three"])
     assert lib.library.tokens.list() == []
@@ -311,7 +311,7 @@ def test_secret_is_in_no_file_record_log_or_error(
         assert hidden not in text
 
 
-def test_what_is_kept_of_a_secret_is_its_sha_256(lib: LibraryFixture) -> None:
+def test_secret_is_stored_as_its_sha_256(lib: LibraryFixture) -> None:
     _, secret = lib.library.tokens.create("app", worlds=["one"])
 
     assert lib.sql("SELECT digest FROM tokens") == [(sha256(secret.reveal().encode()).digest(),)]
@@ -319,7 +319,7 @@ def test_what_is_kept_of_a_secret_is_its_sha_256(lib: LibraryFixture) -> None:
 
 @pytest.mark.parametrize("column", ["verbs", "readers"])
 @pytest.mark.parametrize("value", ["", "[1]", '"read"', "[", "{}"])
-def test_a_damaged_token_gives_nobody_any_right(lib: LibraryFixture, column: str, value: str):
+def test_damaged_token_grants_nothing(lib: LibraryFixture, column: str, value: str):
     _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
     lib.sql(f"UPDATE tokens SET {column} = ?", value)
 
@@ -327,7 +327,7 @@ def test_a_damaged_token_gives_nobody_any_right(lib: LibraryFixture, column: str
         lib.library.authenticate(secret.reveal())
 
 
-def test_widened_token_row_still_follows_its_readers_only(lib: LibraryFixture) -> None:
+def test_widened_token_row_grants_only_its_readers(lib: LibraryFixture) -> None:
     _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
     lib.sql("""UPDATE tokens SET verbs = '["administer","follow","read","write"]'""")
 

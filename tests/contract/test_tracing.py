@@ -86,7 +86,7 @@ def test_each_stage_is_one_span_below_its_request(
     assert whole.status.status_code is StatusCode.UNSET
 
 
-def test_a_request_is_below_the_span_of_whoever_asks(
+def test_request_is_a_child_of_the_callers_span(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
     world = watched(tmp_path, TracingObserver(tracer)).world(a__md=TEXT)
@@ -136,7 +136,7 @@ def test_answer_is_one_trace_across_threads(
     assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
 
 
-def test_a_failure_is_told_by_its_code_and_in_no_other_words(
+def test_failure_is_recorded_by_its_code_alone(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
     lib = watched(tmp_path, TracingObserver(tracer))
@@ -170,7 +170,7 @@ def _raising(error: Exception):
     return fail
 
 
-def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
+def test_failure_in_a_bundle_is_recorded_in_the_span(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
     lib = watched(tmp_path, TracingObserver(tracer))
@@ -184,7 +184,7 @@ def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
     assert (whole.attributes or {})["error.type"] == "provider_unavailable"
 
 
-def test_without_an_sdk_nothing_is_recorded_and_nothing_differs(tmp_path: Path) -> None:
+def test_without_an_sdk_nothing_is_recorded_or_changed(tmp_path: Path) -> None:
     plain = watched(tmp_path / "plain", TracingObserver()).world(a__md=TEXT)
 
     assert plain.search("harbour").passages

@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Grouping of tokens
 
 
-def test_tokens_of_plain_texts_are_grouped_as_those_of_any_text() -> None:
+def test_plain_texts_are_grouped_like_other_texts() -> None:
     tokenizer, chance = LocalModel().tokenizer(), random.Random(5)
     words = ["the", "sea", "seas", "sea's", "of", "a", "I", "rises", "naïve", "Œuvre", "x1", "“it”"]
     for _ in range(200):
@@ -270,7 +270,7 @@ def test_words_without_tokens_or_states_have_no_row() -> None:
     assert not unpack_rows(query_states(broken, projection).rows).any()
 
 
-def test_new_word_needs_a_token_that_no_earlier_word_has() -> None:
+def test_new_word_needs_a_new_token() -> None:
     thai, offsets = "สวัสดีครับ", [(0, 6), (6, 10)]
     tokens = TokenStates(thai, numpy.eye(2, STATE_SIZE), offsets)
 

@@ -135,7 +135,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that")
 
 
-def test_every_document_is_embedded_once_whoever_is_killed(
+def test_killed_workers_embed_every_document_once(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     """Workers are killed at random batches while documents are added."""

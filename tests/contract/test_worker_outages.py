@@ -36,7 +36,7 @@ def chorus(tmp_path: Path, database: Database) -> Iterator[Chorus]:
             one.end(signal.SIGKILL)
 
 
-def test_workers_go_on_when_their_database_comes_back(
+def test_workers_continue_when_the_database_returns(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
     with library(tmp_path / "library", database.url) as opened:
@@ -272,7 +272,7 @@ def test_unregistered_worker_registers_again(tmp_path: Path) -> None:
         opened.close()
 
 
-def test_an_outage_is_told_of_once(
+def test_outage_is_logged_once(
     tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     works = Works(tmp_path / "library")

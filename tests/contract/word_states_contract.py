@@ -121,7 +121,9 @@ class WordStatesContract:
 
         assert [*stored_states(lib.store, scope, HASHES)] == [HASHES[0]]
 
-    def test_states_go_with_the_last_revision_that_has_the_text(self, lib: LibraryFixture) -> None:
+    def test_states_are_removed_with_the_last_revision_of_the_text(
+        self, lib: LibraryFixture
+    ) -> None:
         scope = built(lib)
         first = show_with_states(lib, scope, FIRST)
         again = show_with_states(lib, scope, FIRST, "doc-2")
@@ -131,7 +133,7 @@ class WordStatesContract:
             lib.store.documents.purge(scope, ref)
         assert count_rows(lib) == 0
 
-    def test_states_of_a_tail_go_with_its_revision(self, lib: LibraryFixture) -> None:
+    def test_states_of_a_tail_are_removed_with_its_revision(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, FIRST)
         known = TextHash(hash_text("The first"))
@@ -151,7 +153,9 @@ class WordStatesContract:
         lib.store.documents.purge(scope, ref)
         assert count_rows(lib) == 0
 
-    def test_states_go_with_vectors_generations_and_worlds(self, lib: LibraryFixture) -> None:
+    def test_states_are_removed_with_vectors_generations_and_worlds(
+        self, lib: LibraryFixture
+    ) -> None:
         scope, other = built(lib), built(lib, "other")
         ref = show_with_states(lib, scope, FIRST)
         show_with_states(lib, other, FIRST)

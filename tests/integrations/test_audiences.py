@@ -89,7 +89,7 @@ def test_haystack_takes_labels_for_each_question(world: World) -> None:
     assert len(ask()) == 3
 
 
-def test_fastapi_application_passes_its_user_on(
+def test_fastapi_application_forwards_its_user(
     library: Library, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("fastapi")

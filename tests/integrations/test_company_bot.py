@@ -12,7 +12,7 @@ from tests.integrations.library import require
 EXAMPLE = Path(__file__).parents[2] / "examples" / "company_bot.py"
 
 
-def test_the_company_bot_cites_what_its_filters_and_its_token_allow(
+def test_company_bot_cites_only_permitted_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     require("langchain_core")

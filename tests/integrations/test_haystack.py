@@ -19,7 +19,7 @@ def new_pipeline() -> Any:
     return import_module("haystack").Pipeline()
 
 
-def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
+def test_document_is_verified_text_with_citation_metadata(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
     found = door.TruespanRetriever(shelf.world, top_k=3).run(QUESTION)["documents"]
     chunks = bundle.retrieved_chunks
@@ -29,7 +29,7 @@ def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf
     assert {frozenset(one.meta) for one in found} == {frozenset(CITED)}
 
 
-def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
+def test_component_works_in_a_pipeline(shelf: Shelf) -> None:
     pipeline = new_pipeline()
     pipeline.add_component("found", door.TruespanSearchRetriever(shelf.world, floor=0.0))
     result = pipeline.run({"found": {"query": QUESTION, "top_k": 2}})
@@ -37,7 +37,7 @@ def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
     assert [one.content for one in result["found"]["documents"]] == [one.text for one in expected]
 
 
-def test_a_readers_component_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
+def test_reader_component_follows_the_position(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
     early = retriever.run(QUESTION)["documents"]
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
@@ -46,18 +46,18 @@ def test_a_readers_component_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     assert len({one.meta["chapter"] for one in later}) == 4
 
 
-def test_asking_asynchronously_gives_the_same(shelf: Shelf) -> None:
+def test_async_call_gives_the_same_result(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(shelf.world)
     there = asyncio.run(retriever.run_async(QUESTION))
     assert there == retriever.run(QUESTION)
     assert there["documents"] != []
 
 
-def test_nothing_found_is_an_empty_list(shelf: Shelf) -> None:
+def test_empty_result_is_an_empty_list(shelf: Shelf) -> None:
     assert door.TruespanRetriever(shelf.world, documents=[]).run(QUESTION) == {"documents": []}
 
 
-def test_errors_come_out_as_they_are_and_as_the_cause_of_a_pipelines_own(shelf: Shelf) -> None:
+def test_errors_are_raised_unchanged_and_as_the_cause_in_pipelines(shelf: Shelf) -> None:
     with pytest.raises(InvalidArgument):
         door.TruespanRetriever(shelf.world, nonsense=1)
     shelf.break_provider()

@@ -71,13 +71,13 @@ class TestReadingStandard(_Standard):
         return {"world": self.shelf.world, "reader": "ada"}
 
 
-def test_the_standard_tests_are_there() -> None:
+def test_standard_tests_are_collected() -> None:
     require("langchain_tests")
     for kind in (TestRetrieverStandard, TestSearchStandard, TestReadingStandard):
         assert hasattr(kind, "test_k_constructor_param")
 
 
-def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
+def test_document_is_verified_text_with_citation_metadata(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
     found = door.TruespanRetriever(world=shelf.world, k=3).invoke(QUESTION)
     assert [one.page_content for one in found] == [c.content for c in bundle.retrieved_chunks]
@@ -97,7 +97,7 @@ def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
     assert {frozenset(one.metadata) for one in found} == {frozenset(CITED)}
 
 
-def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
+def test_reader_retriever_follows_the_position(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(world=shelf.world, reader="ada")
     early = retriever.invoke(QUESTION)
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
@@ -118,7 +118,7 @@ def test_settings_reach_the_engine_from_the_constructor_and_the_call(shelf: Shel
     ]
 
 
-def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf: Shelf) -> None:
+def test_unknown_or_invalid_arguments_raise_the_engine_error(shelf: Shelf) -> None:
     with pytest.raises(InvalidArgument, match="chapter_filtre"):
         door.TruespanRetriever(world=shelf.world, chapter_filtre="Chapter 3")
     for k in (0, 21, True, "3"):
@@ -128,7 +128,7 @@ def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf
         door.TruespanRetriever(world=shelf.world).invoke(" ")
 
 
-def test_a_failed_bundle_raises_what_failed(shelf: Shelf) -> None:
+def test_failed_bundle_raises_its_error(shelf: Shelf) -> None:
     shelf.break_provider()
     for kind in (door.TruespanRetriever, door.TruespanSearchRetriever):
         with pytest.raises(ProviderUnavailable, match="Nobody answers") as caught:
@@ -136,7 +136,7 @@ def test_a_failed_bundle_raises_what_failed(shelf: Shelf) -> None:
         assert caught.value.retryable
 
 
-def test_many_may_ask_at_once_and_get_what_one_gets(shelf: Shelf) -> None:
+def test_concurrent_calls_get_the_same_result(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(world=shelf.world, k=3)
 
     async def all_at_once() -> list[Any]:
@@ -171,5 +171,5 @@ def test_tags_of_documents_filter_and_those_of_langchain_are_refused(shelf: Shel
             door.TruespanReadingRetriever(world=shelf.world, reader="ada", **{name: ["team-a"]})
 
 
-def test_what_is_printed_of_a_retriever_tells_nothing_of_its_world(shelf: Shelf) -> None:
+def test_repr_of_a_retriever_does_not_describe_its_world(shelf: Shelf) -> None:
     assert "world" not in repr(door.TruespanRetriever(world=shelf.world))

@@ -13,7 +13,7 @@ from truespan.errors import InvalidArgument, ProviderUnavailable
 door = Door("llamaindex", "llama_index")
 
 
-def test_a_node_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
+def test_node_is_verified_text_with_citation_metadata(shelf: Shelf) -> None:
     bundle = shelf.world.retrieve(QUESTION, top_k=3)
     found = door.TruespanRetriever(shelf.world, similarity_top_k=3).retrieve(QUESTION)
     chunks = bundle.retrieved_chunks
@@ -24,7 +24,7 @@ def test_a_node_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) ->
     assert {frozenset(one.metadata) for one in found} == {frozenset(CITED)}
 
 
-def test_a_model_gets_the_text_of_a_node_and_nothing_beside_it(shelf: Shelf) -> None:
+def test_model_gets_only_the_text_of_a_node(shelf: Shelf) -> None:
     require("llama_index")
     modes = import_module("llama_index.core.schema").MetadataMode
     for one in door.TruespanSearchRetriever(shelf.world).retrieve(QUESTION):
@@ -32,7 +32,7 @@ def test_a_model_gets_the_text_of_a_node_and_nothing_beside_it(shelf: Shelf) -> 
             assert one.node.get_content(metadata_mode=mode) == one.text
 
 
-def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
+def test_reader_retriever_follows_the_position(shelf: Shelf) -> None:
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
     early = retriever.retrieve(QUESTION)
     shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
@@ -41,17 +41,17 @@ def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     assert len({one.metadata["chapter"] for one in later}) == 4
 
 
-def test_asking_asynchronously_gives_the_same(shelf: Shelf) -> None:
+def test_async_call_gives_the_same_result(shelf: Shelf) -> None:
     retriever = door.TruespanRetriever(shelf.world)
     there = asyncio.run(retriever.aretrieve(QUESTION))
     assert there == retriever.retrieve(QUESTION) != []
 
 
-def test_nothing_found_is_an_empty_list(shelf: Shelf) -> None:
+def test_empty_result_is_an_empty_list(shelf: Shelf) -> None:
     assert door.TruespanRetriever(shelf.world, documents=[]).retrieve(QUESTION) == []
 
 
-def test_errors_come_out_as_they_are(shelf: Shelf) -> None:
+def test_errors_are_raised_unchanged(shelf: Shelf) -> None:
     with pytest.raises(InvalidArgument):
         door.TruespanRetriever(shelf.world, nonsense=1)
     with pytest.raises(InvalidArgument):

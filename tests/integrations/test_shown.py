@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_shows_a_reader_less_than_an_owner(name: str, folder: Path) -> None:
+def test_example_shows_a_reader_less_than_the_owner(name: str, folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), "library"],
         cwd=folder,
@@ -46,5 +46,5 @@ def test_an_example_shows_a_reader_less_than_an_owner(name: str, folder: Path) -
     assert re.search(r"Chapter (One|Two):", ada)
 
 
-def test_the_page_shows_what_happens(tmp_path: Path) -> None:
+def test_examples_of_the_page_run_as_shown(tmp_path: Path) -> None:
     assert "\n\n".join(Newcomer(tmp_path).follow(DOCS / "library.md")) == ""

@@ -50,7 +50,7 @@ def test_the_page_explains_every_member_of_the_metadata(shelf: Shelf) -> None:
     assert sorted(listed) == sorted(search(shelf.world).run(QUESTION)[0].cited)
 
 
-def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> None:
+def test_reader_is_searched_up_to_the_current_position(shelf: Shelf) -> None:
     engine = reading(shelf.world, "ada")
 
     early = {one.cited["chapter"] for one in engine.run(QUESTION)}
@@ -109,7 +109,7 @@ def test_each_bundle_failure_is_found_by_its_code(shelf: Shelf) -> None:
         assert (str(failure), failure.retryable) == ("In words.", not kind.retryable)
 
 
-def test_a_loop_goes_on_while_the_engine_is_asked(shelf: Shelf) -> None:
+def test_event_loop_runs_during_an_engine_call(shelf: Shelf) -> None:
     engine = retrieval(shelf.world, top_k=3)
 
     async def together() -> list[object]:

@@ -56,7 +56,7 @@ def terminal(
         open_library(tmp_path / "library")._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
+def test_command_line_completes_the_whole_workflow(terminal: Terminal) -> None:
     terminal.write("night.txt", NIGHT)
     terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
 
@@ -150,7 +150,7 @@ def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -
     ],
     ids=str,
 )
-def test_commands_on_no_library_say_so_and_make_none(
+def test_commands_without_a_library_report_it_and_create_none(
     terminal: Terminal, arguments: list[str], code: int, error: str
 ) -> None:
     found, problem = terminal.json(*arguments)
@@ -158,7 +158,7 @@ def test_commands_on_no_library_say_so_and_make_none(
     assert not (terminal.folder / "library").exists()
 
 
-def test_file_that_is_no_text_fails_alone_and_changes_nothing(terminal: Terminal) -> None:
+def test_binary_file_fails_alone_and_changes_nothing(terminal: Terminal) -> None:
     terminal("init", "--world", "w")
     terminal("ingest", terminal.write("night.txt", NIGHT), "-w", "w")
     before = terminal.json("status", "-w", "w")
@@ -183,7 +183,7 @@ def test_a_misspelt_setting_is_refused_at_start(
 
 
 @proves("errors.stable-codes")
-def test_an_unforeseen_error_is_one_line_and_one_code(
+def test_unexpected_error_is_one_line_and_one_code(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import truespan
@@ -283,7 +283,7 @@ def test_unchanged_folder_needs_no_model_and_no_process(terminal: Terminal) -> N
     assert done.stderr.split() == ["0"]
 
 
-def test_help_and_version_come_without_the_engine() -> None:
+def test_help_and_version_do_not_load_the_engine() -> None:
     script = (
         "import sys; from truespan.cli import run; code = run(['--help']); "
         "heavy = {'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'msgspec'};"

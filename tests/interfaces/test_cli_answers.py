@@ -74,7 +74,7 @@ def test_ask_prints_answer_sources_quotes_and_reason(terminal: Terminal, server:
     assert "BEGIN SOURCE" in question["messages"][-1]["content"]
 
 
-def test_a_script_gets_the_answer_as_one_object(terminal: Terminal, server: ChatServer) -> None:
+def test_json_answer_is_one_object(terminal: Terminal, server: ChatServer) -> None:
     answer = terminal.json("ask", QUESTION, "-w", "w")
 
     assert answer["answer"] == "".join(SAID)
@@ -84,7 +84,7 @@ def test_a_script_gets_the_answer_as_one_object(terminal: Terminal, server: Chat
     assert terminal.json("status", "--usage", "-w", "w")["records"][0]["id"] == answer["record"]
 
 
-def test_events_can_be_had_one_a_line(terminal: Terminal, server: ChatServer) -> None:
+def test_events_are_printed_one_per_line(terminal: Terminal, server: ChatServer) -> None:
     code, out, _ = terminal("ask", QUESTION, "-w", "w", "--json", "--stream")
 
     events = [json.loads(line) for line in out.splitlines()]
@@ -93,14 +93,14 @@ def test_events_can_be_had_one_a_line(terminal: Terminal, server: ChatServer) ->
     assert "".join(event["text"] for event in events[1:-1]) == events[-1]["answer"]["answer"]
 
 
-def test_streaming_or_not_the_words_are_the_same(terminal: Terminal, server: ChatServer) -> None:
+def test_streamed_and_unstreamed_answers_are_equal(terminal: Terminal, server: ChatServer) -> None:
     def words(*options: str) -> str:
         return terminal("ask", QUESTION, "-w", "w", *options)[1].split("\n\n")[0].strip()
 
     assert words("--stream") == words("--no-stream") == words() == "".join(SAID)
 
 
-def test_a_model_cannot_send_commands_to_the_terminal(terminal: Terminal, server: ChatServer):
+def test_model_output_cannot_control_the_terminal(terminal: Terminal, server: ChatServer):
     server.reply = ["Red \x1b[2J\x1b]0;title\x07cord\r [1]."]
 
     _, out, _ = terminal("ask", QUESTION, "-w", "w")
@@ -108,7 +108,7 @@ def test_a_model_cannot_send_commands_to_the_terminal(terminal: Terminal, server
     assert out.startswith(R"Red \u001b[2J\u001b]0;title\u0007cord\u000d [1].")
 
 
-def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
+def test_unavailable_server_is_one_line_and_not_logged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRUESPAN_CHAT_PROVIDER", "ollama")
@@ -126,7 +126,7 @@ def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
 
 
 @pytest.mark.parametrize("wishes", [["--json", "--stream"], ["--no-stream", "--stream", "--json"]])
-def test_an_error_is_the_last_event_where_events_are_printed(
+def test_error_is_the_last_printed_event(
     terminal: Terminal, server: ChatServer, wishes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = [*server.spoken("It hung there [1]"), server.trouble("overloaded")]
@@ -142,7 +142,7 @@ def test_an_error_is_the_last_event_where_events_are_printed(
     assert (isinstance(last["retryable"], bool), bool(last["message"])) == (True, True)
 
 
-def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> None:
+def test_error_before_any_event_is_one_line(terminal: Terminal) -> None:
     code, out, err = terminal("ask", "Who?", "-w", "elsewhere", "--json", "--stream")
 
     (event,) = [json.loads(line) for line in out.splitlines()]
@@ -153,7 +153,9 @@ def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> No
 
 @pytest.mark.parametrize("column", ["evidence", "decision_explain", "mode"])
 @pytest.mark.parametrize("spelled", ["{", "[]", "{}", "\x00"])
-def test_a_damaged_record_is_told_and_hides_no_other(terminal: Terminal, column: str, spelled: str):
+def test_damaged_record_is_reported_and_hides_no_other(
+    terminal: Terminal, column: str, spelled: str
+):
     whole, broken = (terminal.json("ask", QUESTION, "-w", "w")["record"] for _ in range(2))
     store = apsw.Connection(str(terminal.folder / "library" / "store.db"))
     store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
@@ -171,7 +173,7 @@ def test_a_damaged_record_is_told_and_hides_no_other(terminal: Terminal, column:
     store.close()
 
 
-def test_a_number_that_no_log_can_count_to_refuses_to_start(
+def test_log_limit_out_of_range_is_refused_at_start(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRUESPAN_RETRIEVAL_MAX_TOKENS", "99999999999999999999")
@@ -182,7 +184,7 @@ def test_a_number_that_no_log_can_count_to_refuses_to_start(
     assert "must be a whole number of at least 1 and at most 1000000000" in err
 
 
-def test_a_reader_is_answered_from_what_was_read(terminal: Terminal, server: ChatServer) -> None:
+def test_reader_answer_uses_only_read_text(terminal: Terminal, server: ChatServer) -> None:
     answer = terminal.json("ask", "Who copied the key in candle wax?", "-w", "w", "-r", "ann")
 
     assert not any(word in str(server.questions) for word in UNREAD if word != "candle wax")

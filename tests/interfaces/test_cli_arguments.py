@@ -105,9 +105,7 @@ def test_wrong_arguments_are_refused_in_one_line_and_change_nothing(
 ODD = ["1_000", " 5", "5 ", "+5", "1e3", "5.0", "05", "0x10", "\u0663", "\uff15", ""]
 
 
-def test_numbers_that_only_python_reads_are_refused(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_non_json_numbers_are_refused(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [
         *(["search", "x", "-k", text] for text in ODD),
         *(["reader", "set", "1", "ann", f"--sentence={text}"] for text in ODD),
@@ -137,7 +135,7 @@ def test_environment_world_in_broken_bytes_is_refused(
     assert "not valid Unicode" in capsys.readouterr().err
 
 
-def test_a_process_given_broken_bytes_ends_with_one_line() -> None:
+def test_invalid_bytes_in_arguments_are_one_line() -> None:
     done = subprocess.run(
         [os.fsencode(sys.executable), b"-m", b"truespan", b"search", b"\xff", b"-w", b"w"],
         capture_output=True,
@@ -148,6 +146,6 @@ def test_a_process_given_broken_bytes_ends_with_one_line() -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_search_takes_a_count_of_any_length(library: Path, capsys: pytest.CaptureFixture[str]):
+def test_search_accepts_a_count_of_any_length(library: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["search", "x", "-k", HUGE, "--json", "-w", "w", "-L", str(library)]) == 0
     assert f'"requested_k": {HUGE}' in capsys.readouterr().out

@@ -42,7 +42,7 @@ def test_a_library_is_backed_up_verified_and_restored(terminal: Terminal, tmp_pa
     assert not (tmp_path / "other").exists()
 
 
-def test_deletion_gives_receipt_and_a_world_needs_confirmation(terminal: Terminal) -> None:
+def test_deletion_prints_a_receipt_and_a_world_needs_confirmation(terminal: Terminal) -> None:
     filled(terminal)
 
     code, told = terminal.json("delete", "keys.md", "-w", "w")
@@ -64,7 +64,7 @@ def authority_of(terminal: Terminal, text: str) -> Authority:
         return library.authenticate(text)
 
 
-def test_a_token_is_made_listed_and_revoked(terminal: Terminal) -> None:
+def test_token_can_be_created_listed_and_revoked(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
 
     code, out, err = terminal("token", "create", "app", "--world", "w", "--expires", "30d")
@@ -83,7 +83,7 @@ def test_a_token_is_made_listed_and_revoked(terminal: Terminal) -> None:
     assert f"{found[0]}  revoked  app" in terminal("token", "list")[1]
 
 
-def test_the_secret_is_shown_once_and_is_in_no_file(terminal: Terminal) -> None:
+def test_secret_is_shown_once_and_stored_in_no_file(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     _, made = terminal.json("token", "create", "app", "-w", "w", "-r", "ada")
     hidden = made["secret"][20:]
@@ -96,7 +96,7 @@ def test_the_secret_is_shown_once_and_is_in_no_file(terminal: Terminal) -> None:
         assert hidden.encode() not in content, path
 
 
-def test_json_says_all_that_is_known_of_a_token(terminal: Terminal) -> None:
+def test_json_lists_every_member_of_a_token(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     world = terminal.json("status")[1]["worlds"][0]["id"]
     _, bound = terminal.json("token", "create", "a", "-w", "w", "-r", "bob", "-r", "ada")
@@ -114,7 +114,7 @@ def test_json_says_all_that_is_known_of_a_token(terminal: Terminal) -> None:
     assert authority_of(terminal, free["secret"]) == OWNER
 
 
-def test_token_for_the_metrics_needs_no_world_and_takes_none(terminal: Terminal) -> None:
+def test_token_for_metrics_has_no_world(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
 
     code, made = terminal.json("token", "create", "prometheus", "--verb", "observe")
@@ -147,7 +147,7 @@ def test_token_with_labels_is_described(terminal: Terminal) -> None:
     assert "web: read in w, documents for everyone; may impersonate; does not expire" in listed
 
 
-def test_a_token_whose_world_was_deleted_says_that_it_has_none(terminal: Terminal) -> None:
+def test_token_of_a_deleted_world_is_shown_without_worlds(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     terminal("token", "create", "app", "-w", "w", "-r", "ada")
     terminal("delete", "-w", "w", "--all", "--yes")

@@ -93,7 +93,7 @@ def test_password_is_masked_in_every_form() -> None:
         assert mask_password(url) == masked
 
 
-def test_mistakes_name_file_line_and_closest_setting(
+def test_configuration_errors_name_file_line_and_closest_setting(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for text, said in {

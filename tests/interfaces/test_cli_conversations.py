@@ -124,7 +124,7 @@ def test_a_conversation_is_continued_exported_and_deleted(
         assert f"There is no conversation '{key}'." in err
 
 
-def test_all_conversations_are_deleted_only_on_demand(
+def test_conversations_are_deleted_only_on_request(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, QUESTION)
@@ -138,7 +138,7 @@ def test_all_conversations_are_deleted_only_on_demand(
     assert "No conversations yet." in terminal("conversations", "show")[1]
 
 
-def test_a_reader_s_conversation_has_nothing_unread(
+def test_conversation_of_a_reader_contains_nothing_unread(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, QUESTION, "What happens to it in the end?", "/sources")
@@ -156,7 +156,7 @@ def test_a_reader_s_conversation_has_nothing_unread(
     assert terminal("conversations", "delete", entry["id"], "-r", "ann", "--no-erase")[0] == 0
 
 
-def test_a_terminal_greets_obeys_and_says_how_to_go_on(
+def test_terminal_chat_greets_obeys_commands_and_shows_help(
     terminal: Terminal, model: OpenAiChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     type_lines(
@@ -189,7 +189,7 @@ def test_a_terminal_greets_obeys_and_says_how_to_go_on(
 
 
 @proves("conversations.whole-turns")
-def test_ctrl_c_stops_the_answer_and_not_the_program(
+def test_ctrl_c_stops_the_answer_but_not_the_program(
     terminal: Terminal, model: OpenAiChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted() -> Iterator[bytes]:
@@ -218,7 +218,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_somebody_at_a_terminal_goes_on_after_an_error(
+def test_terminal_chat_continues_after_an_error(
     terminal: Terminal, model: OpenAiChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = f"{SAID} Everybody in the valley knew that very well. " * 3
@@ -233,7 +233,7 @@ def test_somebody_at_a_terminal_goes_on_after_an_error(
     assert terminal.json("conversations", "show")["conversations"] == []
 
 
-def test_a_model_cannot_send_commands_to_the_terminal(
+def test_model_output_cannot_control_the_terminal(
     terminal: Terminal, model: OpenAiChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.reply = ["Red \x1b[2J\x1b]0;title\x07cord\r [1]."]

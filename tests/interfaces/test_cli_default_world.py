@@ -32,7 +32,7 @@ def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @proves("cli.only-world")
-def test_the_only_world_of_the_only_library_need_not_be_named(
+def test_only_world_of_the_only_library_is_the_default(
     fresh_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run_json(*arguments: str) -> Any:
@@ -76,7 +76,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
         assert narrow.world().name == "poems"
 
 
-def test_an_empty_library_says_how_to_create_a_world(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_library_advises_how_to_create_a_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "-L", "books"]) == 0
     capsys.readouterr()
 
@@ -125,7 +125,7 @@ def test_ingest_creates_the_library_and_the_world_main(
         assert [world.name for world in library.worlds()] == ["main"]
 
 
-def test_ingest_without_a_world_says_where_it_ingests(
+def test_ingest_without_a_world_prints_the_chosen_world(
     fresh_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [fresh_folder / "inn", fresh_folder / "quay", fresh_folder / "inn" / "cellar"]

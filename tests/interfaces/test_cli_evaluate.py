@@ -90,7 +90,7 @@ def test_modes_are_compared_in_a_table_and_in_json(terminal: Terminal) -> None:
 
 
 @pytest.mark.contract
-def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Terminal) -> None:
+def test_failed_query_and_bad_arguments_set_the_exit_code(terminal: Terminal) -> None:
     long = terminal.write("long.yaml", f"- query: {'一' * 900}\n  expected: [keys.md]\n")
     golden = terminal.write("golden.yaml", GOLDEN)
     broken = terminal.write("broken.yaml", "- query: x\n  expected: []\n- nonsense: 1\n")
@@ -111,7 +111,7 @@ def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Termina
         assert wanted in err, (arguments, err)
 
 
-def test_calibrate_shows_a_curve_and_keeps_nothing(terminal: Terminal) -> None:
+def test_calibrate_shows_a_curve_and_stores_nothing(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
 
     code, out, _ = terminal("calibrate", golden, "-w", "w", "--keep")

@@ -61,7 +61,7 @@ def test_help_groups_commands_with_whole_summaries(shell: Shell) -> None:
 
 
 @proves("cli.advice-runs")
-def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
+def test_advised_command_fixes_the_error(shell: Shell) -> None:
     mistakes = [
         # A missing library, then a missing world.
         (["status", "-L", "my books"], 3, "truespan init -L 'my books'"),
@@ -91,7 +91,7 @@ def test_advice_names_the_only_world(shell: Shell) -> None:
     assert "my novels" not in shell("search", "x", "-L", "nowhere")[2]
 
 
-def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
+def test_usage_errors_name_the_help_of_the_command(shell: Shell) -> None:
     for arguments, said in (
         (["serach", "x"], "Did you mean 'search'? See 'truespan --help'."),
         (["search"], "See 'truespan search --help'."),
@@ -116,7 +116,7 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         assert shell(*arguments)[2].strip().endswith(end)
 
 
-def test_a_group_without_a_command_lists(shell: Shell) -> None:
+def test_group_without_a_command_lists_its_items(shell: Shell) -> None:
     shell("ingest", "note.md", "-L", "books")
 
     for group, name in (("jobs", "show"), ("reader", "show"), ("token", "list")):
@@ -227,7 +227,7 @@ def on_terminal(arguments: list[str], answer: str) -> tuple[int, str]:
     return process.wait(), shown.decode()
 
 
-def test_delete_asks_on_a_terminal_and_only_there(shell: Shell) -> None:
+def test_delete_asks_only_on_a_terminal(shell: Shell) -> None:
     shell("init", "-L", "books", "-w", "w")
     shell("ingest", "note.md")
 

@@ -182,7 +182,7 @@ def test_wrong_sources_are_refused(shell: Shell, arguments: list[str], said: str
     assert left_behind(shell) == []
 
 
-def test_question_that_cannot_be_asked_is_refused_before_files_are_read(shell: Shell) -> None:
+def test_invalid_question_is_refused_before_files_are_read(shell: Shell) -> None:
     for question in (" ", "x" * (MAX_QUERY_LENGTH + 1)):
         code, out, err = shell("ask", "note.md", question)
         assert (code, out, "query" in err) == (2, "", True)
@@ -198,7 +198,7 @@ def test_unreadable_files_are_named(shell: Shell) -> None:
     assert err.startswith("Not read: broken.pdf")
 
 
-def test_pipe_is_refused_without_reading_it(shell: Shell) -> None:
+def test_pipe_is_refused_unread(shell: Shell) -> None:
     os.mkfifo(shell.folder / "pipe")
 
     code, out, err = shell("ask", "pipe", QUESTION)

@@ -105,7 +105,7 @@ def documented(command: str) -> list[str]:
 
 
 @proves("operations.compose-commands")
-def test_the_commands_of_the_deployment_work_in_their_order(containers: Containers, tmp_path: Path):
+def test_deployment_commands_work_in_order(containers: Containers, tmp_path: Path):
     # Before the tables exist, every command names the one that creates them.
     code, _, said = containers.run("api", *documented("init"))
     assert (code, "prepare-store" in said) == (3, True)
@@ -175,7 +175,7 @@ def run_programs(database: Database, commands: list[list[str]], dump: Path) -> N
 
 
 @proves("operations.compose-commands")
-def test_a_dump_is_restored_by_the_commands_of_the_guide(tmp_path: Path) -> None:
+def test_documented_commands_restore_a_dump(tmp_path: Path) -> None:
     (backup,), back = database_commands("Back up")[:1], database_commands("Roll back")
     restore = database_commands("Back up")[1:]
     assert [command[0] for command in [backup, *back]] == [

@@ -31,7 +31,9 @@ def damage(folder: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_a_sound_library_is_told_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undamaged_library_is_reported_as_such(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert doctor(folder) == 0
     out = capsys.readouterr().out
     assert "nothing to do" in out

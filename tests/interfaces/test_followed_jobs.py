@@ -99,7 +99,7 @@ def test_failed_job_ends_its_follower_with_the_error(
     assert capsys.readouterr().err == ""
 
 
-def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) -> None:
+def test_cancelled_job_ends_its_follower_with_exit_code_130(terminal: Terminal) -> None:
     _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
     job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
@@ -137,7 +137,7 @@ def document(number: int, state: DocumentState) -> JobDocument:
 DONE = Job("j", "ingest", JobState.DONE, Phase.FINISHED, "{}", 0.0, 0.0, 1.0, "p")
 
 
-def test_job_warnings_are_notes_and_failures_are_told_once() -> None:
+def test_job_warnings_are_notes_and_failures_are_printed_once() -> None:
     failed = JobDocument("1", "a.txt", DocumentState.FAILED, "source_empty", "It is empty.")
     log = [
         JobLine(1.0, "info", "begun"),
@@ -166,7 +166,7 @@ def test_failures_come_first_and_omissions_are_counted() -> None:
     assert show_one_job(DONE, badly * 5, []).splitlines()[-1] == "... and 10 more: 10 failed"
 
 
-def test_a_follower_says_which_documents_a_job_pruned(
+def test_follower_names_the_documents_that_a_job_pruned(
     works: Works, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened = works.open()
@@ -195,7 +195,7 @@ def test_empty_folder_is_reported_as_by_an_embedded_library(
     assert capsys.readouterr().out.strip() == NOTHING
 
 
-def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Terminal) -> None:
+def test_workers_continue_a_resumed_ingestion(terminal: Terminal) -> None:
     _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
     job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
@@ -214,7 +214,7 @@ def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Termina
     )
 
 
-def test_a_job_is_resumed_in_this_process_if_that_is_asked_for(terminal: Terminal) -> None:
+def test_job_is_resumed_in_this_process_on_request(terminal: Terminal) -> None:
     _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
     job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
@@ -239,7 +239,7 @@ main()
 
 
 @pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
-def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(terminal: Terminal, command: str):
+def test_follower_reports_that_no_worker_is_running(terminal: Terminal, command: str):
     if command != "ingest":
         assert terminal("ingest", str(terminal.files), "-w", "w", "--here")[0] == 0
     asked = {"ingest": ["ingest", str(terminal.files)], "doctor": ["doctor", "--background"]}

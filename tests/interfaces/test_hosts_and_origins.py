@@ -77,7 +77,7 @@ def gave_nothing(response: Response) -> bool:
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("host", GOOD)
-def test_this_machine_s_own_names_are_answered(plain: Client, host: str) -> None:
+def test_own_host_names_are_accepted(plain: Client, host: str) -> None:
     assert asked(plain, host).status == 200
 
 
@@ -105,14 +105,14 @@ def test_missing_empty_and_repeated_hosts_are_refused(plain: Client, hosts: list
         assert gave_nothing(response)
 
 
-def test_an_old_request_without_a_name_is_refused(plain: Client) -> None:
+def test_request_without_a_host_is_refused(plain: Client) -> None:
     with plain.connect() as connection:
         connection.sendall(b"GET /v1/worlds HTTP/1.0\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 421 ")
 
 
 @pytest.mark.parametrize("target", ["http://evil.example/v1/worlds", "//evil.example/v1/worlds"])
-def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, target: str) -> None:
+def test_absolute_address_does_not_replace_the_host_header(plain: Client, target: str) -> None:
     response = plain.send("GET", target, hosts=["evil.example"])
     assert response.status in (400, 404, 421)
     assert gave_nothing(response)
@@ -143,7 +143,7 @@ FOREIGN_ORIGINS = (
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
-def test_a_page_of_another_site_is_refused_whatever_it_asks(plain: Client, origin: str) -> None:
+def test_request_from_another_site_is_always_refused(plain: Client, origin: str) -> None:
     for address in ADDRESSES:
         for method in METHODS if address == "/v1/worlds" else ("GET", "POST"):
             response = asked(plain, origin=origin, method=method, address=address)
@@ -164,7 +164,7 @@ def test_cross_site_request_is_refused(plain: Client, site: str) -> None:
             assert (response.code == "origin_refused") is (site == "cross-site"), (address, method)
 
 
-def test_a_link_from_another_site_opens_the_page(plain: Client) -> None:
+def test_link_from_another_site_opens_the_page(plain: Client) -> None:
     followed = asked(plain, address="/", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
 
     assert followed.status == 200
@@ -173,9 +173,7 @@ def test_a_link_from_another_site_opens_the_page(plain: Client) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
-def test_our_own_pages_are_answered_and_nothing_is_shared_for_it(
-    plain: Client, scheme: str, host: str
-) -> None:
+def test_own_origin_is_answered_without_cors_headers(plain: Client, scheme: str, host: str) -> None:
     response = asked(plain, host, f"{scheme}://{host}")
 
     assert response.status == 200
@@ -183,7 +181,7 @@ def test_our_own_pages_are_answered_and_nothing_is_shared_for_it(
 
 
 @proves("http.local-and-checked")
-def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
+def test_repeated_origin_is_refused(plain: Client, sharing: Client) -> None:
     for client in (plain, sharing):
         own = f"http://127.0.0.1:{client.port}"
         for pair in ((own, own), (own, "http://evil.example"), (OURS, OURS)):
@@ -209,7 +207,7 @@ def test_allowed_origin_gets_cors_headers(sharing: Client) -> None:
     assert (failed.status, failed.header("access-control-allow-origin")) == (404, OURS)
 
 
-def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
+def test_allowed_origin_gets_a_preflight_reply(sharing: Client) -> None:
     for address in ("/v1/worlds", "/v1/worlds/w/search", "/mcp", "/nowhere"):
         response = asked(
             sharing,
@@ -228,7 +226,7 @@ def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
-def test_sharing_with_one_site_shares_with_no_other(sharing: Client, origin: str) -> None:
+def test_allowed_origin_does_not_allow_another(sharing: Client, origin: str) -> None:
     for method in ("GET", "OPTIONS"):
         response = asked(
             sharing, origin=origin, method=method, access_control_request_method="POST"
@@ -237,7 +235,7 @@ def test_sharing_with_one_site_shares_with_no_other(sharing: Client, origin: str
         assert gave_nothing(response)
 
 
-def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None:
+def test_every_reply_has_the_security_headers(plain: Client) -> None:
     for address in (*ADDRESSES, "/v1/worlds/w/documents"):
         for host in (None, "evil.example"):
             response = asked(plain, host, address=address)
@@ -251,7 +249,7 @@ def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None
     )
 
 
-def test_the_default_is_this_machine_alone_without_sharing(tmp_path: Path) -> None:
+def test_default_is_this_machine_without_cors(tmp_path: Path) -> None:
     from truespan.extensions.server.http.server import Service
 
     assert Service(tmp_path).host == "127.0.0.1"

@@ -54,7 +54,7 @@ def events(response: Response) -> list[tuple[str, Any]]:
 @proves("decision.mode-header")
 @pytest.mark.parametrize(("scores", "said", "mode"), MODES)
 @pytest.mark.parametrize("path", [ANSWER, "/chat"])
-def test_the_header_is_the_mode_of_the_decision(
+def test_header_names_the_decision_mode(
     tmp_path: Path, scores: list[float], said: str, mode: str, path: str
 ) -> None:
     models = {"primary": Scripted(said), "fallback": Scripted("I would not know.")}
@@ -78,7 +78,7 @@ def test_the_header_is_the_mode_of_the_decision(
 
 
 @proves("decision.mode-header")
-def test_a_reader_s_answer_has_its_mode_in_the_header_as_well(tmp_path: Path) -> None:
+def test_header_names_the_mode_of_a_reader_answer(tmp_path: Path) -> None:
     with studied(tmp_path, 0.9, primary=Scripted("The keeper did.")) as (made, client):
         made.world.reader("ann").set_position("p0.txt", sentence=1)
         address = "/v1/worlds/world/readers/{}/answer"
@@ -90,7 +90,7 @@ def test_a_reader_s_answer_has_its_mode_in_the_header_as_well(tmp_path: Path) ->
     assert unread.content["decision_explain"]["mode"] == "fallback"
 
 
-def test_a_failure_has_no_mode_and_a_stream_that_breaks_says_why(tmp_path: Path) -> None:
+def test_failed_answer_has_no_mode_and_broken_stream_its_reason(tmp_path: Path) -> None:
     down = ProviderUnavailable("test")
     model = Scripted([down], ["The keeper [1] ", down])
     with studied(tmp_path, 0.9, primary=model) as (_, client):
@@ -181,7 +181,7 @@ def test_thresholds_and_gates_are_the_same_in_every_domain(domains: tuple[Study,
 
 @proves("decision.domain-header")
 @pytest.mark.parametrize("call", ["answer", "search", "retrieve", "why-not"])
-def test_domain_of_another_world_is_refused_unknown_not_found(
+def test_foreign_domain_is_refused_and_unknown_not_found(
     domains: tuple[Study, Client], call: str
 ) -> None:
     _, client = domains
@@ -201,7 +201,7 @@ def test_domain_of_another_world_is_refused_unknown_not_found(
 
 
 @proves("decision.domain-header", "authority.only-narrows")
-def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study, Client]) -> None:
+def test_foreign_domain_is_answered_like_a_missing_one(domains: tuple[Study, Client]) -> None:
     made, client = domains
     key = made.library.tokens.create("mine", worlds=["world"], verbs=[Verb.READ])[1].reveal()
 

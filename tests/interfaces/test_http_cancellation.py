@@ -118,7 +118,7 @@ def test_timeout_cancels_the_call(silent: Silent) -> None:
     assert len(silent.model.questions) == 1
 
 
-def test_a_model_is_not_asked_for_a_cancelled_request(silent: Silent) -> None:
+def test_cancelled_request_does_not_call_the_model(silent: Silent) -> None:
     token = CancelToken()
     token.cancel()
 
@@ -161,7 +161,7 @@ def unanswered(tmp_path: Path) -> Iterator[tuple[Library, Ollama]]:
 
 
 @proves("tenants.no-stall")
-def test_a_search_over_its_time_gives_up_its_thread(unanswered: tuple[Library, Ollama]) -> None:
+def test_timed_out_search_releases_its_thread(unanswered: tuple[Library, Ollama]) -> None:
     library, server = unanswered
     with serve_library(library, HASTY) as client:
         # More than there are slots for requests: none of them may stay taken.
@@ -175,7 +175,7 @@ def test_a_search_over_its_time_gives_up_its_thread(unanswered: tuple[Library, O
 
 
 @proves("tenants.no-stall")
-def test_a_call_of_mcp_over_its_time_gives_up_its_thread(unanswered: tuple[Library, Ollama]):
+def test_timed_out_mcp_call_releases_its_thread(unanswered: tuple[Library, Ollama]):
     library, server = unanswered
     options = replace(HASTY, world="world", mcp_owner=True)
     with serve_library(library, options) as client:
@@ -198,7 +198,7 @@ def test_a_call_of_mcp_over_its_time_gives_up_its_thread(unanswered: tuple[Libra
         until(lambda: b"twice a day" in call(9))
 
 
-def test_reading_the_store_ends_for_a_cancelled_request(tmp_path: Path) -> None:
+def test_cancelled_request_stops_reading_the_store(tmp_path: Path) -> None:
     lib, token = make_library(tmp_path), CancelToken()
     world = lib.world(a__txt="The tide comes in twice a day.")
 
@@ -255,7 +255,7 @@ def post(client: Client, path: str, body: object, authorization: str = "") -> by
 
 
 @proves("tenants.no-stall")
-def test_many_calls_of_one_token_do_not_stall_another(lib: LibraryFixture) -> None:
+def test_calls_of_one_token_do_not_stall_another(lib: LibraryFixture) -> None:
     slow = lib.embedder
     assert isinstance(slow, SlowEmbedder)
     tokens = lib.library.tokens
@@ -294,7 +294,9 @@ def spell(token: str, number: int) -> str:
 
 @proves("tenants.no-stall")
 @pytest.mark.parametrize("kind", ["spellings of a token", "tokens of a user", "labels of a user"])
-def test_no_caller_stalls_another_by_taking_several_names(lib: LibraryFixture, kind: str) -> None:
+def test_one_caller_under_several_names_does_not_stall_another(
+    lib: LibraryFixture, kind: str
+) -> None:
     slow = lib.embedder
     assert isinstance(slow, SlowEmbedder)
     with Issuer() as issuer:
@@ -354,7 +356,7 @@ def test_identifying_the_caller_of_a_long_body_has_a_deadline(lib: LibraryFixtur
 
 @proves("tenants.no-stall")
 @pytest.mark.parametrize("in_flight", [1, 2])
-def test_embeddings_stop_after_the_text_at_hand_at_the_deadline(tmp_path: Path, in_flight: int):
+def test_embedding_stops_after_the_current_text_at_the_deadline(tmp_path: Path, in_flight: int):
     embedder = WordEmbedder(limits=EmbeddingLimits(items=1, in_flight=in_flight, joint=False))
     lib = make_library(tmp_path, embedder=embedder)
     lib.world("w", lamp__txt="The lamp in the saloon went out.")

@@ -84,7 +84,7 @@ def test_wrong_generations_are_refused_with_their_codes(lib: LibraryFixture, cli
 
 
 @proves("reading.non-interference")
-def test_a_reader_can_choose_neither_generation_nor_position(lib: LibraryFixture, client: Client):
+def test_reader_cannot_choose_generation_or_position(lib: LibraryFixture, client: Client):
     tokens = lib.library.tokens
     bound = tokens.create("t", worlds="w", readers="ada")[1].reveal()
     follower = tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal()

@@ -92,7 +92,7 @@ def test_a_token_sees_only_conversations_that_it_began(made: Study, client: Clie
     assert client.json("DELETE", f"{BASE}/{key}", token=one).status == 200
 
 
-def test_chat_continues_a_conversation_only_where_it_is_asked_to(client: Client) -> None:
+def test_chat_continues_a_conversation_only_on_request(client: Client) -> None:
     plain = client.json("POST", "/chat", {"query": QUESTION})
     begun = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": "new"})
     key = begun.content["conversation"]["id"]
@@ -109,7 +109,7 @@ def test_chat_continues_a_conversation_only_where_it_is_asked_to(client: Client)
     assert (absent.status, absent.code) == (404, "conversation_not_found")
 
 
-def test_a_key_that_would_replay_an_answer_is_refused(made: Study, client: Client) -> None:
+def test_idempotency_key_for_an_answer_is_refused(made: Study, client: Client) -> None:
     before = len(made.world.conversations())
     headers = [("idempotency-key", "k")]
     for path, body in ((BASE, {}), ("/chat", {"conversation_id": "new"})):
@@ -154,7 +154,7 @@ class Speaking(Silent):
 
 @proves("conversations.whole-turns")
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_turn_that_its_client_leaves_is_not_stored(tmp_path: Path, stream: bool) -> None:
+def test_disconnected_turn_is_not_stored(tmp_path: Path, stream: bool) -> None:
     made = Speaking(tmp_path, head=True)
     with serve_library(made.library) as client:
         body = json.dumps({"query": QUESTION, "stream": stream}).encode()
@@ -173,7 +173,7 @@ def test_a_turn_that_its_client_leaves_is_not_stored(tmp_path: Path, stream: boo
 
 
 @proves("conversations.non-interference")
-def test_hidden_conversation_is_answered_like_a_made_up_id(made: Study, client: Client) -> None:
+def test_hidden_conversation_is_answered_like_an_unknown_id(made: Study, client: Client) -> None:
     reader = made.world.reader("bea")
     reader.set_position("p0.txt", sentence=1)
     of_reader = OF_READER.replace("ann", "bea")

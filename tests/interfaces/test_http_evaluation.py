@@ -61,7 +61,7 @@ def timeless(evaluation: Evaluation | Any) -> Any:
     return found
 
 
-def test_the_figures_are_those_of_the_library(lib: LibraryFixture, client: Client) -> None:
+def test_figures_equal_those_of_the_library(lib: LibraryFixture, client: Client) -> None:
     world = lib.library.world("w")
     one = evaluated(client)
     assert timeless(one["evaluations"][0]) == timeless(world.evaluation.run(GOLDEN.encode()))
@@ -105,7 +105,7 @@ def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> 
     assert report["evaluations"][0]["totals"]["judged"] == 2
 
 
-def test_wrong_arguments_are_refused_before_anything_is_asked(
+def test_invalid_arguments_are_refused_before_any_query(
     lib: LibraryFixture, client: Client, tmp_path: Path
 ) -> None:
     (file := tmp_path / "golden.yaml").write_text(GOLDEN)
@@ -133,7 +133,7 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
     assert lib.embedder.calls == asked
 
 
-def test_phrases_that_no_document_contains_are_named(lib: LibraryFixture, client: Client) -> None:
+def test_phrases_missing_from_all_documents_are_named(lib: LibraryFixture, client: Client) -> None:
     phrases = ["at half past nine", "on a red cord"]
     golden = json.dumps({"query": "Where is the heron?", "phrases": phrases, "top_k": 1})
     world = lib.library.world("w")

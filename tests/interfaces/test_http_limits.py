@@ -55,7 +55,7 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
         return read_reply(connection)[0]
 
 
-def test_an_unknown_caller_is_refused_before_a_body_comes(lib: LibraryFixture) -> None:
+def test_unknown_caller_is_refused_before_the_body_is_read(lib: LibraryFixture) -> None:
     options = ServerOptions(auth=AuthPolicy(needs_token=True))
     with serve_library(lib.library, options) as client:
         for lines in (
@@ -81,7 +81,7 @@ def test_announced_length_over_the_limit_is_refused_early(lib: LibraryFixture, l
         assert (response.status, response.code) == (413, "request_too_large")
 
 
-def test_body_over_the_limit_is_refused_and_one_at_it_is_not(lib: LibraryFixture) -> None:
+def test_body_limit_is_inclusive(lib: LibraryFixture) -> None:
     body = json.dumps({"query": "the lamp"}).encode()
     with serve_library(lib.library, SMALL) as client:
         fits = chunked(client, SEARCH, "application/json", body.ljust(1000))
@@ -115,7 +115,7 @@ def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(lib: LibraryFixt
         (DOCUMENTS, FORM, form({}, text=b"a" * 2000)[:-50]),
     ],
 )
-def test_a_body_that_takes_too_long_is_given_up(
+def test_slow_body_ends_at_the_timeout(
     lib: LibraryFixture, target: str, kind: str, begun: bytes
 ) -> None:
     with serve_library(lib.library, HASTY) as client, client.connect() as connection:
@@ -153,7 +153,7 @@ def test_slow_work_gets_a_timeout_and_ends(lib: LibraryFixture) -> None:
     assert meanwhile.status == again.status == 200
 
 
-def test_a_query_string_is_not_read_without_end(lib: LibraryFixture) -> None:
+def test_query_string_length_is_limited(lib: LibraryFixture) -> None:
     with serve_library(lib.library) as client:
         response = client.send("GET", f"/v1/worlds/w/usage?limit={'1' * 9000}")
 
@@ -185,7 +185,7 @@ def test_malformed_form_is_refused_and_leaves_nothing(lib: LibraryFixture, body:
     assert len(lib.library.world("w").jobs.list()) == 1
 
 
-def test_two_servers_on_one_store_can_count_together(lib: LibraryFixture) -> None:
+def test_two_servers_on_one_store_can_share_rate_limits(lib: LibraryFixture) -> None:
     key = lib.library.tokens.create("a", worlds=["w"])[1].reveal()
     options = ServerOptions(auth=AuthPolicy(per_minute=3, shared=True))
     with serve_library(lib.library, options) as one, serve_library(lib.library, options) as two:
@@ -194,7 +194,7 @@ def test_two_servers_on_one_store_can_count_together(lib: LibraryFixture) -> Non
     assert [response.status for response in replies] == [200, 200, 200, 429]
 
 
-def test_each_token_has_a_measure_of_its_own(lib: LibraryFixture) -> None:
+def test_each_token_has_a_separate_rate_limit(lib: LibraryFixture) -> None:
     keys = [lib.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
     with serve_library(lib.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
         first = [client.json("GET", "/v1/worlds", token=keys[0]) for _ in range(5)]
@@ -278,7 +278,7 @@ def received(connection: socket.socket, until: bytes) -> bytes:
     return found
 
 
-def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
+def test_stream_ends_when_the_server_stops(speaking: Speaking) -> None:
     with ThreadPoolExecutor(1) as pool:
         with serve_library(speaking.library) as client:
             caller = Client(client.port)
@@ -294,7 +294,7 @@ def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
     assert speaking.model.ended.wait(30)
 
 
-def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) -> None:
+def test_answers_waiting_for_a_model_block_no_other_request(speaking: Speaking) -> None:
     body = json.dumps({"query": QUESTION, "stream": False}).encode()
     with serve_library(speaking.library) as client:
         asked = head(
@@ -348,18 +348,18 @@ def sent(client: Client, *pieces: bytes) -> Response:
 
 
 @pytest.mark.parametrize("piece", [PIECE, b"a" * 100_000], ids=["many headers", "one header"])
-def test_a_head_that_does_not_end_is_refused(client: Client, piece: bytes) -> None:
+def test_endless_request_head_is_refused(client: Client, piece: bytes) -> None:
     response = sent(client, BEGUN + (b"" if piece is PIECE else b"x-a: "), *[piece] * 200)
 
     assert (response.status, response.code) == (431, "request_too_large")
     assert client.json("GET", "/health").status == 200
 
 
-def test_a_long_head_that_ends_is_read(client: Client) -> None:
+def test_long_request_head_is_read(client: Client) -> None:
     assert sent(client, BEGUN + PIECE * 6, b"\r\n").status == 200
 
 
-def test_a_long_body_is_no_long_head(client: Client) -> None:
+def test_long_body_is_not_a_long_head(client: Client) -> None:
     body = b" " * 300_000 + b"{}"
     head = (
         b"POST /v1/worlds HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
@@ -374,7 +374,7 @@ def test_a_long_body_is_no_long_head(client: Client) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", BEGUN], ids=["nothing", "half a head"])
-def test_a_connection_on_which_no_request_comes_is_ended(
+def test_connection_without_a_request_is_closed(
     client: Client, begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
@@ -384,7 +384,7 @@ def test_a_connection_on_which_no_request_comes_is_ended(
     assert (response.status, response.code) == (408, "deadline_exceeded")
 
 
-def test_the_second_head_of_a_connection_is_bounded_as_the_first(
+def test_second_request_head_has_the_same_limit(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
@@ -398,7 +398,7 @@ def test_the_second_head_of_a_connection_is_bounded_as_the_first(
     assert second.status == 408
 
 
-def test_a_message_to_mcp_that_never_comes_whole_is_given_up(client: Client) -> None:
+def test_incomplete_mcp_message_times_out(client: Client) -> None:
     head = (
         b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
         b"accept: application/json, text/event-stream\r\ncontent-length: 100\r\n\r\n{"

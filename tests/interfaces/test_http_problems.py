@@ -243,7 +243,7 @@ def test_advice_about_chapters_over_http_names_calls(tmp_path: Path) -> None:
     assert "truespan " not in unknown["advice"] + several["advice"]
 
 
-def test_empty_object_is_accepted_where_no_body_is_needed(failing: FailingServer) -> None:
+def test_empty_object_is_accepted_in_place_of_no_body(failing: FailingServer) -> None:
     path = "/v1/worlds/w/jobs/x/cancel"
     assert failing.client.json("POST", path, {}).status == 404
     assert failing.client.json("POST", path, {"apply": True}).status == 400
@@ -267,7 +267,7 @@ def test_numbers_in_addresses_are_decimal_digits(failing: FailingServer) -> None
     assert failing.client.send("GET", "/v1/worlds/w/usage?limit=5").status == 200
 
 
-def test_head_and_page_serve_what_get_does(failing: FailingServer) -> None:
+def test_head_requests_serve_what_get_does(failing: FailingServer) -> None:
     for address in ("/v1/worlds", "/v1/worlds/w/documents", "/health", "/", "/nowhere"):
         whole = failing.client.send("GET", address)
         head = failing.client.send("HEAD", address)

@@ -47,7 +47,7 @@ def token(lib: LibraryFixture, *verbs: str) -> str:
 
 
 @pytest.mark.parametrize("verbs", [("write",), ("read",), ("follow",), ("read", "follow")])
-def test_a_position_that_is_refused_has_not_moved(
+def test_refused_position_is_not_recorded(
     lib: LibraryFixture, client: Client, verbs: tuple[str, ...]
 ) -> None:
     reader = lib.library.world("w").reader("ada")
@@ -128,7 +128,7 @@ def test_only_administrators_reingest_server_files(lib: LibraryFixture, client: 
     assert done["job"]["resumable"] is False
 
 
-def test_a_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, client: Client):
+def test_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, client: Client):
     world, components = lib.library.world("w"), lib.library._components
     store, scope = components.store, world.access.writable_scope()
     request = IngestRequest((lib.write("b.txt", TEXT),)).to_json()
@@ -143,7 +143,7 @@ def test_a_cancelled_job_says_whether_it_can_be_resumed(lib: LibraryFixture, cli
     assert {one["id"]: one["resumable"] for one in listed[:2]} == {job.id: True, other.id: False}
 
 
-def test_a_token_that_is_revoked_loses_the_stream_of_a_job(lib: LibraryFixture, client: Client):
+def test_revoked_token_loses_the_stream_of_a_job(lib: LibraryFixture, client: Client):
     store, scope = lib.library._components.store, lib.library.world("w").access.writable_scope()
     job = store.jobs.add(scope, "ingest", "{}", lib.library._components.processes.own())
     record, secret = lib.library.tokens.create("t", worlds="w")
@@ -167,7 +167,7 @@ def test_a_token_that_is_revoked_loses_the_stream_of_a_job(lib: LibraryFixture, 
 
 @pytest.mark.parametrize("call", ["retrieve", "answer", "position", "sentences"])
 @pytest.mark.parametrize("name", ["b.txt", "2", "b-*"])
-def test_a_reader_cannot_tell_a_book_without_position_from_none(
+def test_missing_position_looks_like_a_missing_book(
     lib: LibraryFixture, client: Client, call: str, name: str
 ) -> None:
     world = lib.library.world("w")
@@ -189,7 +189,7 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
     assert asked() == absent
 
 
-def test_usual_world_is_used_and_named_only_for_callers_who_may_see_it(lib: LibraryFixture) -> None:
+def test_default_world_is_used_and_named_only_if_visible(lib: LibraryFixture) -> None:
     lib.library.create_world("drafts")
     own = lib.library.tokens.create("t", worlds="drafts")[1].reveal()
     both = lib.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
@@ -219,7 +219,7 @@ def test_usual_world_is_used_and_named_only_for_callers_who_may_see_it(lib: Libr
     assert unnamed is None
 
 
-def test_body_is_not_judged_before_the_token(lib: LibraryFixture) -> None:
+def test_body_is_read_only_after_the_token_is_checked(lib: LibraryFixture) -> None:
     with serve_library(lib.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
         response = [
             asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
@@ -230,7 +230,7 @@ def test_body_is_not_judged_before_the_token(lib: LibraryFixture) -> None:
     assert all("Bearer" in one.content["advice"] for one in response)
 
 
-def test_a_body_where_none_is_taken_is_refused(lib: LibraryFixture, client: Client) -> None:
+def test_unexpected_body_is_refused(lib: LibraryFixture, client: Client) -> None:
     job = lib.library.world("w").jobs.list()[0].id
 
     response = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
@@ -250,14 +250,14 @@ def test_a_body_where_none_is_taken_is_refused(lib: LibraryFixture, client: Clie
         ("http_origins", "ftp://reader.example.org"),
     ],
 )
-def test_names_that_would_never_match_are_refused_at_the_start(
+def test_impossible_host_names_are_refused_at_start(
     lib: LibraryFixture, setting: str, value: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=setting):
         check_names(Settings().with_values({setting: value}))
 
 
-def test_names_that_can_match_are_taken() -> None:
+def test_possible_host_names_are_accepted() -> None:
     hosts = "lib.example.org, 10.0.0.7, [::1], localhost"
     origins = "https://reader.example.org, http://localhost:5173, http://10.0.0.7:80"
 

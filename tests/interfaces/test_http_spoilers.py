@@ -203,7 +203,7 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
             assert b"zqlongcanary" not in response.everything(), (path, response.body)
 
 
-def test_caller_who_may_read_everything_sees_what_is_ahead(shelf: Shelf) -> None:
+def test_owner_sees_unread_text(shelf: Shelf) -> None:
     with serve_library(shelf.lib.library, CLOSED) as client:
         response = client.json(
             "GET", "/v1/worlds/world/documents/1/sentences?offset=100", token=shelf.reading

@@ -52,7 +52,7 @@ ODD = ("a/b", "..", "a b", "100%", "%2F", "q?x=1#y", "été", "📚", "a\\b", "a
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_name_of_any_spelling_can_be_asked_for(lib: LibraryFixture, name: str) -> None:
+def test_document_name_in_any_spelling_is_found(lib: LibraryFixture, name: str) -> None:
     lib.world(name, a__txt="The lamp went out at midnight.")
 
     with serve_library(lib.library) as client:
@@ -63,7 +63,7 @@ def test_a_name_of_any_spelling_can_be_asked_for(lib: LibraryFixture, name: str)
     assert (other.status, other.code) == (404, "world_not_found")
 
 
-def test_a_reader_with_a_slash_in_the_name_is_one_reader(lib: LibraryFixture) -> None:
+def test_slash_in_a_reader_name_is_part_of_the_name(lib: LibraryFixture) -> None:
     world = lib.world("w", a__txt="The lamp went out. Nobody saw it.")
     world.reader("a/b").set_position("a.txt", sentence=0)
 
@@ -75,7 +75,7 @@ def test_a_reader_with_a_slash_in_the_name_is_one_reader(lib: LibraryFixture) ->
     assert (apart.status, apart.code) == (404, "route_not_found")
 
 
-def test_an_address_that_is_no_text_is_refused(lib: LibraryFixture) -> None:
+def test_path_with_invalid_utf_8_is_refused(lib: LibraryFixture) -> None:
     with serve_library(lib.library) as client:
         response = client.json("GET", "/v1/worlds/%FF")
 

@@ -43,7 +43,7 @@ def worlds(lib: LibraryFixture) -> list[str]:
 
 
 @proves("http.idempotency-key")
-def test_same_key_runs_once_and_is_answered_alike(lib: LibraryFixture, client: Client) -> None:
+def test_same_key_runs_once_and_gets_equal_replies(lib: LibraryFixture, client: Client) -> None:
     first = keyed(client, "k")
     again = [keyed(client, "k") for _ in range(3)]
 
@@ -97,7 +97,7 @@ def test_key_with_another_request_is_refused(
 
 
 @proves("http.idempotency-key")
-def test_callers_who_chose_the_same_word_have_two_keys(lib: LibraryFixture, client: Client) -> None:
+def test_equal_keys_of_two_callers_are_separate(lib: LibraryFixture, client: Client) -> None:
     tokens = lib.library.tokens
     keys = [tokens.create(n, worlds=UNLIMITED, verbs=list(Verb))[1].reveal() for n in ("a", "b")]
 
@@ -112,7 +112,7 @@ def test_callers_who_chose_the_same_word_have_two_keys(lib: LibraryFixture, clie
 
 
 @proves("http.idempotency-key")
-def test_a_request_that_failed_leaves_its_key_free(lib: LibraryFixture, client: Client) -> None:
+def test_failed_request_releases_its_key(lib: LibraryFixture, client: Client) -> None:
     assert keyed(client, "k", " ").status == 400
     assert keyed(client, "k", "w").code == "world_exists"
     assert keyed(client, "k", "new").status == 201
@@ -127,7 +127,7 @@ def library_with(lib: LibraryFixture, before: Any) -> Library:
 
 
 @proves("http.idempotency-key")
-def test_while_the_first_is_at_work_the_second_is_told_to_wait(lib: LibraryFixture) -> None:
+def test_concurrent_request_with_the_same_key_is_told_to_retry(lib: LibraryFixture) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -103,7 +103,7 @@ def test_claims_cannot_say_more_than_the_rules(client: Client, issuer: Issuer) -
 
 
 @proves("identity.valid-token")
-def test_own_tokens_go_on_working(client: Client, lib: LibraryFixture, issuer: Issuer) -> None:
+def test_own_tokens_remain_valid(client: Client, lib: LibraryFixture, issuer: Issuer) -> None:
     own = lib.library.tokens.create("app", worlds="two")[1].reveal()
     signed = issuer.token(roles="editor")
 

@@ -78,7 +78,7 @@ def test_tools_are_described_and_differ_by_role(ann: Session, owner: Session) ->
 
 
 @proves("mcp.retrieval", "mcp.text-as-data", "reading.never-past-position")
-def test_a_model_gets_what_the_library_gives_the_reader(ann: Session, library: Path) -> None:
+def test_model_gets_what_the_library_returns_to_the_reader(ann: Session, library: Path) -> None:
     result = ann.call("retrieve_context", query=QUESTION)
 
     with truespan.open(library) as opened:
@@ -107,7 +107,7 @@ def test_query_far_from_what_was_read_gets_a_line_before_the_passages(ann: Sessi
 
 
 @proves("reading.every-surface")
-def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> None:
+def test_books_are_listed_with_the_reached_chapter_and_no_totals(ann: Session) -> None:
     result = ann.call("list_books")
 
     (book,) = found_in(result)["books"]
@@ -135,7 +135,7 @@ def test_position_of_current_and_named_book(ann: Session) -> None:
 
 @proves("reading.no-state")
 @pytest.mark.parametrize("book", ["other.md", "nowhere.md"])
-def test_book_without_position_gives_nothing_and_the_reason(ann: Session, book: str) -> None:
+def test_book_without_a_position_returns_nothing_and_the_reason(ann: Session, book: str) -> None:
     result = ann.call("retrieve_context", query="What did the gardener hide?", book=book)
 
     found = found_in(result)
@@ -149,7 +149,7 @@ def test_book_without_position_gives_nothing_and_the_reason(ann: Session, book: 
 
 @proves("reading.no-state")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str) -> None:
+def test_reader_without_any_position_can_read_nothing(library: Path, mode: str) -> None:
     log = library.parent / f"bob-{mode}.log"
     with session(command(library, "--reader", "bob"), log, mode) as bob:
         context = found_in(bob.call("retrieve_context", query=QUESTION))
@@ -166,7 +166,7 @@ def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str
 
 
 @proves("mcp.retrieval")
-def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) -> None:
+def test_owner_gets_what_the_library_returns(owner: Session, library: Path) -> None:
     searched = owner.call("search", query="Who was the culprit?", top_k=2, floor=0.2)
     retrieved = owner.call("retrieve", query="Who was the culprit?", language=None)
 
@@ -184,7 +184,7 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
     assert "Quillfeather" in bundle.context
 
 
-def test_two_documents_with_one_title_are_told_apart_in_the_text(
+def test_documents_with_one_title_are_distinguished_in_the_text(
     tmp_path: Path, lib: LibraryFixture
 ) -> None:
     world = lib.library.create_world("w")
@@ -277,7 +277,7 @@ def test_owner_tools_read_one_world_only(library: Path) -> None:
 READER, WORLD = READER_ROLE.resources, OWNER_ROLE.resources
 
 
-def test_documents_come_page_by_page_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_pages_of_documents_list_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resources, "PAGE_SIZE", 2)
     lib = make_library(tmp_path)
     world = lib.library.create_world("w")
@@ -296,7 +296,7 @@ def test_documents_come_page_by_page_each_once(tmp_path: Path, monkeypatch: pyte
     )
 
 
-def test_sentences_are_joined_as_their_paragraphs_were(lib: LibraryFixture) -> None:
+def test_sentences_are_joined_like_their_paragraphs(lib: LibraryFixture) -> None:
     world = lib.library.create_world("w")
     world.ingest(lib.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
     (entry,) = resources.list_resources(WORLD, None, world)["resources"]

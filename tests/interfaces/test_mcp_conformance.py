@@ -166,12 +166,12 @@ def suite() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scenario", WITH_TOOLS_OF_THE_SUITE)
-def test_the_conformance_suite_passes_with_tools_of_its_own(suite: str, scenario: str) -> None:
+def test_conformance_suite_passes_with_its_own_tools(suite: str, scenario: str) -> None:
     run("conformance", "server", "--url", suite, "--scenario", scenario)
 
 
 @proves("mcp.retrieval")
-def test_the_inspector_finds_its_way_over_http(library: Path) -> None:
+def test_inspector_works_over_http(library: Path) -> None:
     with served(library, "--mcp-reader=ann") as url:
 
         def inspect(*options: str) -> Any:

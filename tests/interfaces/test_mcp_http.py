@@ -143,7 +143,9 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
 
 
 @proves("mcp.retrieval", "mcp.text-as-data")
-def test_both_get_what_the_library_gives(ann: Session, owner: Session, opened: truespan.Library):
+def test_owner_and_reader_get_what_the_library_returns(
+    ann: Session, owner: Session, opened: truespan.Library
+):
     read = ann.call("retrieve_context", query=QUESTION)
     found = owner.call("retrieve", query=QUESTION)
 
@@ -241,7 +243,7 @@ def test_unread_resources_are_reported_as_absent(ann: Session, address: str) -> 
     assert refusal_of(ann, address) == refusal_of(ann, "truespan://documents/nowhere")
 
 
-def test_a_book_is_told_of_as_far_as_it_was_read(ann: Session, opened: truespan.Library) -> None:
+def test_book_is_described_up_to_the_position(ann: Session, opened: truespan.Library) -> None:
     (uri,) = ann.resources()
 
     response = json.loads(ann.read(uri).text)
@@ -267,7 +269,7 @@ def test_the_owner_reads_whole_documents_with_their_outlines(
     assert (code, "1000 sentences" in message) == (-32602, True)
 
 
-def test_the_addresses_that_can_be_filled_in_are_two(ann: Session) -> None:
+def test_there_are_two_resource_templates(ann: Session) -> None:
     assert [one.uri_template for one in ann.templates()] == [DOCUMENT, SENTENCES]
 
 
@@ -279,7 +281,7 @@ def test_a_cursor_that_the_server_did_not_give_is_refused(at: Address, token: st
         assert error["data"]["code"] == "invalid_argument"
 
 
-def test_a_message_with_a_key_twice_is_refused(at: Address, token: str) -> None:
+def test_message_with_a_repeated_key_is_refused(at: Address, token: str) -> None:
     session = at.begin(token)
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1%s}}'
     padding = b" " * (1 << 17)
@@ -333,7 +335,7 @@ def everything(session: Session) -> None:
 
 
 @proves("errors.no-secrets", "errors.stable-codes")
-def test_an_unforeseen_error_tells_nothing_over_http(
+def test_unexpected_error_reveals_nothing_over_http(
     at: Address, token: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:

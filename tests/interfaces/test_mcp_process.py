@@ -79,7 +79,7 @@ def test_standard_output_has_only_the_protocol(library: Path) -> None:
 
 
 @proves("errors.no-secrets", "errors.stable-codes", "mcp.text-as-data")
-def test_an_unforeseen_error_is_one_code_and_tells_nothing(library: Path) -> None:
+def test_unexpected_error_is_one_code_and_reveals_nothing(library: Path) -> None:
     with bare(*sabotaged(library)) as server:
         server.greet()
         server.send_call(1, "retrieve_context", query="fail the key")
@@ -131,7 +131,7 @@ def test_malformed_line_gets_an_error_reply(library: Path) -> None:
         assert server.receive()["result"]["isError"] is False
 
 
-def test_a_call_that_is_given_up_harms_no_other(library: Path, gate: Path) -> None:
+def test_cancelled_call_affects_no_other(library: Path, gate: Path) -> None:
     with bare(*sabotaged(library)) as server:
         server.greet()
         server.send_call(1, "retrieve_context", query="wait for the key")
@@ -193,7 +193,7 @@ def test_library_for_a_reader_opens_without_first_call_parts(library: Path) -> N
     assert (done.stdout, done.stderr) == ("ann\n", "")
 
 
-def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) -> None:
+def test_documented_configuration_starts_a_server(library: Path) -> None:
     shown = [configuration(ROOT / page) for page in ("README.md", "docs/mcp.md")]
     (server,) = shown[0]["mcpServers"].values()
     where = {"--library": str(library), "--world": "w"}
@@ -250,7 +250,7 @@ def test_the_configuration_of_each_client_has_the_same_command(
 
 
 @proves("mcp.writes-opt-in")
-def test_options_that_could_not_work_are_refused(library: Path, capsys: pytest.CaptureFixture[str]):
+def test_impossible_options_are_refused(library: Path, capsys: pytest.CaptureFixture[str]):
     for options, said in (
         ([], "--reader NAME"),
         (["--reader", "ann", "--owner"], "--owner"),
@@ -330,7 +330,7 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
     assert refused["structuredContent"]["error"]["code"] == "invalid_argument"
 
 
-def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
+def test_sdk_loads_no_web_server_by_itself() -> None:
     """The SDK's streams watch a loaded server for its end."""
     patched = "sys.modules['sse_starlette.sse'].AppStatus.original_handler is not None"
     rows = {
@@ -343,7 +343,7 @@ def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
         assert done.stdout.strip() == expected, done.stderr
 
 
-def test_garbage_is_collected_once_the_server_has_answered(library: Path) -> None:
+def test_garbage_is_collected_after_an_answer(library: Path) -> None:
     script = """
 import gc, sys
 from truespan.extensions.server.mcp import stdio

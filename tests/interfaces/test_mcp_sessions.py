@@ -89,7 +89,7 @@ def outcome(found: Target) -> tuple[str, str | None]:
 
 
 @proves("authority.only-narrows")
-def test_a_token_for_one_world_or_one_reader_needs_nothing_more(lib: Here) -> None:
+def test_token_for_one_world_or_reader_needs_no_selection(lib: Here) -> None:
     follows = {"verbs": "follow", "readers": ["ann"]}
 
     assert outcome(chosen(lib, authority(lib, "one"))) == ("owning", None)
@@ -115,7 +115,7 @@ def test_too_many_sessions_end_the_callers_oldest(lib: Here, at: Address) -> Non
 
 
 @proves("authority.only-narrows")
-def test_the_address_chooses_among_several_and_never_beyond_them(lib: Here) -> None:
+def test_address_selects_only_among_permitted_targets(lib: Here) -> None:
     both = authority(lib, "one", "two/2")
     readers = authority(lib, "one", "two/2", verbs="follow", readers=["ann", "bob"])
 
@@ -154,7 +154,7 @@ def test_ambiguous_target_is_refused_with_advice(lib: Here) -> None:
 
 
 @proves("authority.only-narrows")
-def test_anonymous_access_is_what_the_operator_chose(lib: Here) -> None:
+def test_anonymous_access_follows_the_setting(lib: Here) -> None:
     def response(*named: str, **said: Any) -> Target:
         return chosen(lib, OWNER, *named, token=None, response=AnonymousAccess(**said))
 
@@ -175,7 +175,7 @@ def test_anonymous_access_is_what_the_operator_chose(lib: Here) -> None:
             response("two/2", **said)
 
 
-def test_refusals_say_what_to_do_and_hide_foreign_worlds(lib: Here, at: Address) -> None:
+def test_refusals_give_advice_and_hide_foreign_worlds(lib: Here, at: Address) -> None:
     refused = at.post(GREETING)
     several = at.post(GREETING, token(lib, worlds=["one", "two/2"]))
 
@@ -224,7 +224,7 @@ def test_session_belongs_to_the_token_that_opened_it(lib: Here, at: Address) -> 
     assert message_of(at.call(session, "tools/list", mine))["result"]["tools"]
 
 
-def test_a_session_does_not_go_over_to_another_world_or_reader(lib: Here, at: Address) -> None:
+def test_session_cannot_change_its_world_or_reader(lib: Here, at: Address) -> None:
     both = token(lib, worlds=["one", "two/2"])
     follows = token(lib, worlds="one", readers=["ann", "bob"])
     session, reading = at.begin(both, "/one"), at.begin(follows, "/one/ann")
@@ -235,7 +235,7 @@ def test_a_session_does_not_go_over_to_another_world_or_reader(lib: Here, at: Ad
     assert at.call(reading, "tools/list", follows, "/one/ann").status_code == 200
 
 
-def test_a_session_without_a_token_and_one_with_it_are_apart(lib: Here) -> None:
+def test_sessions_with_and_without_a_token_are_separate(lib: Here) -> None:
     one = token(lib, worlds="one")
     with serving(lib.library, AnonymousAccess(world="one", owner=True)) as at:
         bare, mine = at.begin(), at.begin(one)
@@ -245,7 +245,7 @@ def test_a_session_without_a_token_and_one_with_it_are_apart(lib: Here) -> None:
         assert at.call(bare, "tools/list").status_code == 200
 
 
-def test_a_revoked_token_ends_at_the_next_request_of_its_session(lib: Here, at: Address) -> None:
+def test_revoked_token_ends_its_session_at_the_next_request(lib: Here, at: Address) -> None:
     record, secret = lib.library.tokens.create("a token", worlds="one")
     session = at.begin(secret.reveal())
     lib.library.tokens.revoke(record.id)
@@ -253,7 +253,7 @@ def test_a_revoked_token_ends_at_the_next_request_of_its_session(lib: Here, at: 
     assert at.call(session, "tools/list", secret.reveal()).status_code == 401
 
 
-def test_a_deleted_world_is_gone_from_a_session_that_is_open(lib: Here, at: Address) -> None:
+def test_deleted_world_is_unavailable_in_an_open_session(lib: Here, at: Address) -> None:
     one = token(lib, worlds="one")
     session = at.begin(one)
     lib.library.delete_world("one")
@@ -263,7 +263,7 @@ def test_a_deleted_world_is_gone_from_a_session_that_is_open(lib: Here, at: Addr
     assert gone.status_code in (403, 404)
 
 
-def test_without_sessions_every_request_stands_alone(lib: Here) -> None:
+def test_without_sessions_requests_are_independent(lib: Here) -> None:
     one, ann = token(lib, worlds="one"), token(lib, worlds="one", readers="ann")
     with serving(lib.library, AnonymousAccess(), sessions=False) as at:
         greeted = at.post(GREETING, one)
@@ -280,7 +280,7 @@ def test_without_sessions_every_request_stands_alone(lib: Here) -> None:
 # The server
 
 
-def test_a_call_that_takes_long_holds_up_no_other(lib: Here, at: Address) -> None:
+def test_slow_call_blocks_no_other(lib: Here, at: Address) -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -306,7 +306,7 @@ def test_a_call_that_takes_long_holds_up_no_other(lib: Here, at: Address) -> Non
     assert message_of(answers[0])["result"]["isError"] is False
 
 
-def test_the_server_knows_whether_a_call_is_still_at_work(lib: Here) -> None:
+def test_server_knows_whether_a_call_is_running(lib: Here) -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -330,7 +330,7 @@ def test_the_server_knows_whether_a_call_is_still_at_work(lib: Here) -> None:
     assert anyio.run(ask) == [True, False, True]
 
 
-def test_there_is_no_stream_that_could_stay_open(lib: Here, at: Address) -> None:
+def test_no_endless_stream_is_offered(lib: Here, at: Address) -> None:
     one, other = token(lib, worlds="one"), token(lib, worlds="one")
     session = at.begin(one)
 
@@ -339,7 +339,7 @@ def test_there_is_no_stream_that_could_stay_open(lib: Here, at: Address) -> None
         assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, POST")
 
 
-def test_a_body_that_is_too_large_is_refused_unread(lib: Here, at: Address) -> None:
+def test_oversized_body_is_refused_unread(lib: Here, at: Address) -> None:
     assert at.post("x" * (1 << 20), token(lib, worlds="one")).status_code == 413
 
 
@@ -362,7 +362,7 @@ def test_mcp_sdk_is_not_loaded_before_its_first_request() -> None:
 
 
 @proves("tenants.no-stall")
-def test_calls_of_a_user_take_the_same_turns_under_all_labels(lib: Here) -> None:
+def test_calls_of_a_user_share_turns_under_all_labels(lib: Here) -> None:
     principal = Principal("t", authority(lib, "one"))
     narrowed = [principal.for_audience(frozenset(labels)) for labels in ({"a"}, {"b"})]
 

@@ -131,7 +131,7 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_a_tool_that_writes_refuses_a_caller_who_may_not(lib: LibraryFixture) -> None:
+def test_writing_tool_refuses_a_caller_without_permission(lib: LibraryFixture) -> None:
     world = lib.library.world("w")
     for role, name, arguments in (
         (ROLES[1], "set_position", {"book": "lamp.md", "sentence": 8}),
@@ -212,7 +212,7 @@ def test_mcp_over_http_follows_permissions_of_tokens(lib: LibraryFixture) -> Non
 
 
 @proves("mcp.writes-opt-in", "reading.never-past-position")
-def test_set_position_moves_both_ways_and_reports_before(lib: LibraryFixture) -> None:
+def test_set_position_moves_both_ways_and_reports_the_previous(lib: LibraryFixture) -> None:
     ann = Caller(lib, "ann", MOVE)
 
     forward = ann.call("set_position", through_chapter="Two")
@@ -232,7 +232,7 @@ def test_set_position_moves_both_ways_and_reports_before(lib: LibraryFixture) ->
 
 
 @proves("mcp.writes-opt-in", "reading.never-past-position", "reading.non-interference")
-def test_a_refused_position_tells_nothing_of_what_lies_ahead(lib: LibraryFixture) -> None:
+def test_refused_position_reveals_nothing_unread(lib: LibraryFixture) -> None:
     ann, world = Caller(lib, "ann", MOVE), lib.library.world("w")
     asked = [
         {"through_chapter": "T"}, {"through_chapter": "Nine"}, {"through_chapter": "99"},

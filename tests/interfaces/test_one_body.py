@@ -216,7 +216,7 @@ def shown(case: Any) -> str:
 
 @proves("mcp.retrieval", "request.filters-everywhere")
 @pytest.mark.parametrize(("operation", "given"), GOOD, ids=shown)
-def test_the_same_request_gets_the_same_answer_at_every_door(
+def test_same_request_gets_the_same_answer_on_every_interface(
     interfaces: list[Any], operation: str, given: dict[str, Any]
 ) -> None:
     found = ask_all(interfaces, operation, given)
@@ -228,7 +228,7 @@ def test_the_same_request_gets_the_same_answer_at_every_door(
 
 
 @proves("defaults.explained")
-def test_the_defaults_of_a_world_count_at_every_door(
+def test_defaults_of_a_world_apply_on_every_interface(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
     """The library is the session's, so that its defaults are put back."""
@@ -254,7 +254,7 @@ def test_the_defaults_of_a_world_count_at_every_door(
 
 @proves("errors.stable-codes")
 @pytest.mark.parametrize(("operation", "given", "code"), BAD, ids=shown)
-def test_the_same_mistake_gets_the_same_code_at_every_door(
+def test_same_mistake_gets_the_same_code_on_every_interface(
     interfaces: list[Any], operation: str, given: dict[str, Any], code: str
 ) -> None:
     found = ask_all(interfaces, operation, given)
@@ -292,7 +292,7 @@ def job_of(world: Any) -> str:
 
 
 @proves("conversations.own-caller")
-def test_a_conversation_has_the_same_turns_at_every_door(
+def test_conversation_has_the_same_turns_on_every_interface(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
     conversation = opened.world("w").conversation()

@@ -397,7 +397,7 @@ def test_command_line_does_not_depend_on_the_ending(
 
 
 @proves("reading.non-interference", "reading.re-anchored")
-def test_other_end_moves_no_reader_of_an_edition_with_foreword(sides: tuple[Side, Side]) -> None:
+def test_other_ending_moves_no_reader_of_an_edition_with_foreword(sides: tuple[Side, Side]) -> None:
     first = READ["Chapter 1"][0]
     foreword = "This edition follows the second printing, and the notes are ours. "
     sources = sides[0].folder.parent / "sources"

@@ -37,7 +37,7 @@ def configured(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @proves("rerank.order")
-def test_every_interface_reranks_alike(
+def test_every_interface_reranks_in_the_same_way(
     library: Path, server: RerankServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with truespan.open(library) as opened, serve_library(opened) as client:
@@ -65,7 +65,7 @@ def test_every_interface_reranks_alike(
                 assert report["failure"] is None
 
 
-def test_the_command_line_explains_what_moved(library: Path, capsys: pytest.CaptureFixture[str]):
+def test_command_line_explains_the_new_order(library: Path, capsys: pytest.CaptureFixture[str]):
     words = ["search", QUESTION, "--world", "w", "-k", "2", "--library", str(library)]
     assert run([*words, "-o", "rerank=false"]) == 0
     assert "rerank" not in capsys.readouterr().out
@@ -88,7 +88,7 @@ def test_the_status_of_a_world_names_the_reranker(
 
 
 @proves("rerank.failure")
-def test_the_doctor_names_the_reranker_and_whether_it_answers(
+def test_doctor_names_the_reranker_and_checks_it(
     library: Path, server: RerankServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check() -> tuple[str, str]:

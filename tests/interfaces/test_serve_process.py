@@ -64,7 +64,7 @@ def test_serve_on_other_addresses_needs_a_token(
     assert "truespan token create" in said
 
 
-def test_tokens_that_are_over_do_not_count(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_expired_tokens_do_not_count(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with truespan.open(empty) as library:
         record, _ = library.tokens.create("old", worlds=[library.create_world("w").id])
         library.tokens.revoke(record.id)
@@ -74,7 +74,7 @@ def test_tokens_that_are_over_do_not_count(empty: Path, capsys: pytest.CaptureFi
     assert response[2] == "invalid_argument"
 
 
-def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_named(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, said, name = refused(capsys, "--library", str(empty), "--port", port)
@@ -181,7 +181,7 @@ def test_default_server_is_local_and_logs_no_secret(
         assert word not in said, word
 
 
-def test_ending_server_finishes_requests_and_takes_no_more(
+def test_stopping_server_finishes_requests_and_accepts_no_more(
     library: Path, tmp_path: Path, model: OpenAiChatServer
 ) -> None:
     go_on = threading.Event()
@@ -231,7 +231,7 @@ def _is_open(port: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
+def test_upload_cut_short_by_a_signal_leaves_nothing(
     library: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     with truespan.open(library) as opened:

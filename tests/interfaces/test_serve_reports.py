@@ -54,7 +54,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 @proves("http.request-log")
-def test_each_request_is_one_line_on_demand(lib: LibraryFixture, log: io.StringIO) -> None:
+def test_each_request_is_logged_on_one_line(lib: LibraryFixture, log: io.StringIO) -> None:
     secret = lib.library.tokens.create("reading app", worlds="w")[1].reveal()
     with serve_library(lib.library, ServerOptions(log_requests=True)) as client:
         client.json("POST", "/v1/worlds/w/search", {"query": "zqquery"}, token=secret)
@@ -88,7 +88,7 @@ def test_each_request_is_one_line_on_demand(lib: LibraryFixture, log: io.StringI
         assert word not in log.getvalue(), word
 
 
-def test_without_the_option_there_is_no_log_of_requests(lib: LibraryFixture, log: io.StringIO):
+def test_requests_are_not_logged_by_default(lib: LibraryFixture, log: io.StringIO):
     with serve_library(lib.library, ServerOptions()) as client:
         reply = client.json("GET", "/health")
 
@@ -96,7 +96,7 @@ def test_without_the_option_there_is_no_log_of_requests(lib: LibraryFixture, log
     assert reply.header("x-request-id") is None
 
 
-def test_a_line_for_people_quotes_names_with_spaces(lib: LibraryFixture, log: io.StringIO) -> None:
+def test_text_log_quotes_names_with_spaces(lib: LibraryFixture, log: io.StringIO) -> None:
     write_logs(level="warning", as_json=False, stream=log)
     secret = lib.library.tokens.create('a "b" status=200', worlds="w")[1].reveal()
     with serve_library(lib.library, ServerOptions(log_requests=True)) as client:
@@ -123,7 +123,7 @@ def startup(**changed: Any) -> Startup:
     return Startup(**(usual | changed))
 
 
-def test_start_up_lines_say_what_an_operator_asks() -> None:
+def test_startup_lines_describe_the_server() -> None:
     rows = {
         "plain": (startup(), ["9.8.7", "2 worlds: handbook, novels", "no token is needed",
                               "http://127.0.0.1:8700/metrics", "1 process", "in the server",
@@ -146,7 +146,7 @@ def test_start_up_lines_say_what_an_operator_asks() -> None:
             assert words in said, (name, words, said)
 
 
-def test_start_up_is_one_line_of_a_log_in_json() -> None:
+def test_startup_is_one_line_in_a_json_log() -> None:
     said = describe_startup(startup(log_format="json"))
 
     assert said.count("\n") == 1
@@ -155,7 +155,7 @@ def test_start_up_is_one_line_of_a_log_in_json() -> None:
     assert line["worlds"] == ["handbook", "novels"]
 
 
-def test_a_server_announces_itself_on_standard_error(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_server_announces_itself_on_standard_error(lib: LibraryFixture, tmp_path: Path) -> None:
     lib.library.close()
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(tmp_path / "library")]
     with (tmp_path / "err").open("w+", encoding="utf-8") as err:

@@ -37,7 +37,7 @@ def told_of(server: Served, job: str) -> list[str]:
     return states
 
 
-def test_an_upload_is_done_by_a_worker_and_its_events_tell_of_it(terminal: Terminal) -> None:
+def test_worker_ingests_an_upload_and_events_report_it(terminal: Terminal) -> None:
     folder = terminal.folder / "library"
     with served(folder) as server:
         reply = server.ask(

@@ -66,7 +66,7 @@ def test_command_line_works_with_a_store_server(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("may", "became"), [(True, "requested"), (False, "left_to_operator")])
-def test_a_receipt_claims_nothing_of_the_files_of_a_server(
+def test_receipt_makes_no_claim_about_files_of_a_server(
     terminal: Terminal, database: Database, may: bool, became: str
 ) -> None:
     terminal.write("night.txt", NIGHT)
@@ -116,7 +116,7 @@ def test_command_line_follows_jobs_on_workers(terminal: Terminal) -> None:
     assert terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")[0] == 0
 
 
-def test_a_library_in_a_file_has_no_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_library_in_a_file_has_no_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     alone = Terminal(tmp_path, capsys)
     assert alone("init")[0] == 0
 
@@ -125,7 +125,7 @@ def test_a_library_in_a_file_has_no_workers(tmp_path: Path, capsys: pytest.Captu
     assert (code, "PostgreSQL" in err) == (3, True)
 
 
-def test_a_wrong_role_is_refused_when_the_library_is_opened(
+def test_wrong_role_is_refused_when_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRUESPAN_STORE_URL", fresh_database().owner_url.reveal())
@@ -146,7 +146,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("what", SAID)
-def test_a_wrong_address_is_told_without_any_of_it(
+def test_wrong_address_is_reported_without_quoting_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     for name, value in SAID[what].items():
@@ -159,7 +159,7 @@ def test_a_wrong_address_is_told_without_any_of_it(
     assert PASSWORD not in f"{refusal.value} {refusal.value!r} {refusal.value.__cause__}"
 
 
-def test_a_password_stands_in_no_settings_file_and_in_no_repr(tmp_path: Path) -> None:
+def test_password_is_in_no_settings_file_or_repr(tmp_path: Path) -> None:
     for name in ("store_url", "store_owner_url"):
         for url in (f"postgresql://a:{PASSWORD}@h/d", f"postgresql://a@h/d?password={PASSWORD}"):
             (tmp_path / "truespan.toml").write_text(f'{name} = "{url}"\n')
@@ -173,7 +173,7 @@ def test_a_password_stands_in_no_settings_file_and_in_no_repr(tmp_path: Path) ->
     assert read_settings(tmp_path, {}).store.url == "postgresql://a@h/d"
 
 
-def test_preparing_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_preparing_a_file_store_is_refused(tmp_path: Path) -> None:
     import truespan
 
     truespan.open(tmp_path / "library", create=True).close()

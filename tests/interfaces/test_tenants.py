@@ -106,7 +106,7 @@ def reaching(call: Operation) -> bool:
 
 
 @proves("authority.only-narrows")
-def test_every_call_is_known_to_need_one_verb_or_none() -> None:
+def test_every_operation_is_open_free_or_needs_a_permission() -> None:
     known = OPEN | FREE | set().union(*NEEDS.values())
 
     assert {call.name for call in OPERATIONS} == known
@@ -116,9 +116,7 @@ def test_every_call_is_known_to_need_one_verb_or_none() -> None:
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("verb", sorted(NEEDS))
-def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
-    made: Estate, client: Client, verb: str
-) -> None:
+def test_call_is_allowed_only_with_its_permission(made: Estate, client: Client, verb: str) -> None:
     harmless = made.names.changed(document="absent.md", generation="99")
     for call in OPERATIONS:
         if call.name not in NEEDS[verb]:
@@ -206,7 +204,7 @@ def test_token_sees_no_foreign_word_anywhere(made: Estate, client: Client) -> No
 
 
 @proves("http.local-and-checked", "authority.only-narrows")
-def test_everything_but_a_valid_token_gets_one_answer(made: Estate, client: Client) -> None:
+def test_every_invalid_token_gets_the_same_answer(made: Estate, client: Client) -> None:
     # Clients of OpenAI get the same problem in their own format too.
     answers: dict[bool, set[Any]] = {False: set(), True: set()}
     for call in OPERATIONS:
@@ -232,7 +230,7 @@ def test_everything_but_a_valid_token_gets_one_answer(made: Estate, client: Clie
 
 
 @proves("authority.empty-means-nothing")
-def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, client: Client) -> None:
+def test_key_of_deleted_worlds_sees_nothing(made: Estate, client: Client) -> None:
     key = made.keys["none left"]
 
     assert client.json("GET", "/v1/worlds", token=key).content == {"worlds": []}
@@ -255,7 +253,7 @@ def test_only_the_owner_creates_worlds_and_reads_metrics(made: Estate, client: C
 
 
 @proves("authority.observe-is-metrics-alone")
-def test_key_that_observes_reads_the_metrics_and_nothing_else(made: Estate, client: Client) -> None:
+def test_observer_key_reads_only_metrics(made: Estate, client: Client) -> None:
     key = made.keys["metrics"]
 
     assert client.json("GET", "/metrics", token=key).status == 200

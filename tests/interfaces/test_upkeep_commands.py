@@ -72,7 +72,7 @@ def test_repair_runs_on_workers_and_is_followed(terminal: Terminal, database: Da
     assert found["status"]["repairs"] == found["status"]["quarantined"] == 0
 
 
-def test_repair_stays_here_if_it_is_told_to(terminal: Terminal) -> None:
+def test_repair_stays_local_on_request(terminal: Terminal) -> None:
     code, told = terminal.json("repair", "--here")
     assert (code, told["w"]["reembedded"]) == (0, 0)
 
@@ -83,7 +83,7 @@ def test_repair_stays_here_if_it_is_told_to(terminal: Terminal) -> None:
     assert terminal.json("worker", "--once") == (0, {"carried_out": 1})
 
 
-def test_the_doctor_looks_and_mends_in_the_background(terminal: Terminal, database: Database):
+def test_doctor_checks_and_repairs_in_the_background(terminal: Terminal, database: Database):
     damage(database)
 
     with a_worker(terminal):

@@ -55,7 +55,7 @@ def test_alignment_never_passes_unread_sentences(
 @proves("reading.re-anchored")
 @examples(100)
 @given(letters, st.data())
-def test_the_same_book_keeps_every_position(old: list[str], data: st.DataObject) -> None:
+def test_equal_books_keep_every_position(old: list[str], data: st.DataObject) -> None:
     sid = data.draw(st.integers(-1, len(old) - 1))
 
     assert Alignment(told(old), told(old)).move(sid) == sid
@@ -104,7 +104,7 @@ def test_other_quotes_dashes_spaces_and_case_keep_every_position() -> None:
 @proves("reading.re-anchored", "reading.non-interference")
 @examples(300)
 @given(st.one_of(letters, distinct), letters, letters, letters, st.data())
-def test_no_other_end_of_the_new_edition_moves_a_position(
+def test_other_ending_of_the_new_edition_moves_no_position(
     old: list[str], begun: list[str], end: list[str], other: list[str], data: st.DataObject
 ) -> None:
     sid = data.draw(st.integers(-1, len(old) - 1))
@@ -124,7 +124,7 @@ def test_no_other_end_of_the_new_edition_moves_a_position(
     st.lists(st.sampled_from("ABCDst"), max_size=5),
     st.lists(st.sampled_from("ABCDEFG"), max_size=14),
 )
-def test_other_end_of_earlier_edition_moves_no_position(
+def test_other_ending_of_the_earlier_edition_moves_no_position(
     read: list[str], end: list[str], other: list[str], new: list[str]
 ) -> None:
     known = set(new) & {*end, *other} <= set(read)
@@ -181,7 +181,7 @@ LOWERED = {
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
-def test_an_edition_moves_a_reader_to_the_same_sentence_or_back() -> None:
+def test_edition_moves_a_reader_to_the_same_sentence_or_back() -> None:
     wrong = {}
     for name, (new, sid, expected) in {**KEPT, **LOWERED}.items():
         moved = Alignment(BOOK, new).move(sid)
@@ -192,7 +192,7 @@ def test_an_edition_moves_a_reader_to_the_same_sentence_or_back() -> None:
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
-def test_a_speech_divided_in_another_way_counts_as_read() -> None:
+def test_differently_divided_speech_counts_as_read() -> None:
     speech = NOVEL[:80]
     whole = [*BOOK[:150], " ".join(speech), *BOOK[150:]]
     parts = [*BOOK[:150], *speech, *BOOK[150:]]
@@ -205,7 +205,7 @@ def test_a_speech_divided_in_another_way_counts_as_read() -> None:
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
-def test_a_repeated_line_moves_nobody_forward() -> None:
+def test_repeated_line_moves_no_reader_forward() -> None:
     verses = [[f"Verse {number} of the old song of the harbour."] for number in range(6)]
     song = [line for verse in verses for line in (*verse, "Oh, the lamp, the lamp, the lamp!")]
     for sid in range(-1, len(song)):
@@ -245,7 +245,7 @@ def steps_of(work: Callable[[], Any]) -> int:
 
 
 @proves("reading.re-anchored")
-def test_hostile_books_take_steps_in_proportion_to_their_length() -> None:
+def test_hostile_books_are_aligned_in_linear_time() -> None:
     def books(size: int) -> dict[str, tuple[list[str], list[str]]]:
         same, own = ["The lamp burned all the night."] * size, told(list(map(str, range(size))))
         mixed = [line for pair in zip(same, own, strict=True) for line in pair]

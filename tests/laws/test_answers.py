@@ -137,7 +137,7 @@ WHOLE += [
 
 @given(st.lists(st.sampled_from(WHOLE), min_size=1, max_size=6), st.data())
 @examples(200)
-def test_a_quote_that_cuts_a_word_or_a_number_is_not_verified(
+def test_quote_that_cuts_a_word_or_a_number_is_not_verified(
     tokens: list[str], data: st.DataObject
 ) -> None:
     begin = data.draw(st.integers(0, len(tokens) - 1))
@@ -160,7 +160,7 @@ def test_a_quote_that_cuts_a_word_or_a_number_is_not_verified(
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_no_answer_whatever_it_says_breaks_the_check_of_its_quotes(answer: str, text: str) -> None:
+def test_no_answer_breaks_the_quote_check(answer: str, text: str) -> None:
     found = check_quotes(answer, [source(text or "x")], sids)
 
     for start, end in found.literal:

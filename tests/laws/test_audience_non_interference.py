@@ -220,7 +220,7 @@ def test_store_statements_check_the_audience_again(tmp_path: Path) -> None:
 
 
 @proves("audience.enforced")
-def test_hidden_document_looks_like_one_that_never_was(tmp_path: Path) -> None:
+def test_hidden_document_looks_like_a_missing_one(tmp_path: Path) -> None:
     _, world = fill(tmp_path)
     number = world.documents.get("pay.txt").number
     chunk = str(world.documents.chunks("pay.txt").chunks[0].chunk_id)
@@ -235,7 +235,7 @@ def test_hidden_document_looks_like_one_that_never_was(tmp_path: Path) -> None:
 
 
 @proves("audience.enforced")
-def test_caller_with_an_audience_changes_nothing(tmp_path: Path) -> None:
+def test_requests_of_a_limited_caller_change_nothing(tmp_path: Path) -> None:
     lib, world = fill(tmp_path)
     caller = world.for_audience(["group:hr"])
     for write in (

@@ -76,7 +76,7 @@ def filled(lib: LibraryFixture, documents: Sequence[tuple[Sequence[str], str]]) 
 
 @examples(20)
 @given(DOCUMENTS, TEXTS, st.sets(st.integers(1, 7), min_size=1))
-def test_bm25_is_the_formula_over_the_chunks_in_scope(
+def test_bm25_equals_the_formula_over_the_chunks_in_scope(
     documents: list[tuple[list[str], str]], query: list[str], wanted: set[int]
 ) -> None:
     with TemporaryDirectory() as folder:

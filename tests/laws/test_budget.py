@@ -75,7 +75,7 @@ def said(parts: list[Visible]) -> set[tuple[int, int]]:
 @proves("bundle.token-budget", "bundle.oversized-chunk", "bundle.within-top-k")
 @often
 @given(st.lists(CANDIDATES, max_size=30), st.integers(1, 20), st.integers(1, 5000))
-def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
+def test_packed_text_is_within_budget_and_requested_count(
     candidates: list[Visible], k: int, budget: int
 ) -> None:
     packed = Packer(k=k, budget=budget).pack(rank_visible(candidates))
@@ -94,9 +94,7 @@ def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
         ([1], [1]),
     ],
 )  # fmt: skip
-def test_the_budget_may_be_used_up_and_not_by_one_token_exceeded(
-    sizes: list[int], taken: list[int]
-) -> None:
+def test_budget_can_be_filled_and_never_exceeded(sizes: list[int], taken: list[int]) -> None:
     parts = [
         visible(place, 0, 9, tokens=size, score=1.0 - place / 10, kind=ChunkKind.TEXT)
         for place, size in enumerate(sizes)
@@ -125,7 +123,7 @@ def test_budget_of_passages_takes_all_or_nothing() -> None:
 
 
 @proves("bundle.token-budget")
-def test_white_space_past_a_chosen_chunk_is_no_new_text() -> None:
+def test_white_space_after_a_chosen_chunk_is_not_new_text() -> None:
     first = visible(1, 0, 20, tokens=5, score=0.9, kind=ChunkKind.TEXT)
     spaced = replace(first, chunk_id=ChunkId("spaced"), end=23, text=f"{first.text} \n ", score=0.8)
     longer = replace(spaced, chunk_id=ChunkId("longer"), text=f"{first.text} \nx", score=0.7)
@@ -154,7 +152,7 @@ def test_budget_counts_as_full_after_many_oversized_chunks(oversized: int, taken
 @proves("bundle.relevance-order", "bundle.budget-in-assembly")
 @often
 @given(st.lists(CANDIDATES, max_size=30), st.integers(1, 20), st.integers(1, 5000))
-def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
+def test_each_candidate_is_packed_or_has_a_reason(
     candidates: list[Visible], k: int, budget: int
 ) -> None:
     ranked = rank_visible(candidates)
@@ -182,7 +180,7 @@ def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
 @proves("bundle.budget-in-assembly", "reading.sentence-once")
 @often
 @given(st.lists(CANDIDATES, max_size=12))
-def test_the_context_says_every_place_once_and_nothing_that_was_not_chosen(
+def test_context_contains_each_chosen_place_once(
     candidates: list[Visible],
 ) -> None:
     # Each place of each document has its own letter, so that the context can be read back.
@@ -223,7 +221,7 @@ def recounted(bundle: ContextBundle) -> int:
 )
 @examples(20)
 @given(st.integers(0, 10_000), st.sampled_from(FORMS), st.sampled_from(CHUNKINGS), st.data())
-def test_every_bundle_of_every_book_is_what_a_recount_says(
+def test_every_bundle_matches_a_recount(
     seed: int, form: str, chunking: str, data: st.DataObject
 ) -> None:
     profile = other_profile(dimensions=5, input_limit=data.draw(st.sampled_from([50, 400])))
@@ -291,7 +289,7 @@ def test_context_of_sentences_has_whole_sentences_only(tmp_path: Path) -> None:
 
 
 @proves("bundle.token-budget", "bundle.partial-or-success")
-def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
+def test_full_bundle_stops_early_with_its_reason(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     sentences = (f"The lamp {'lamp and key and wood ' * 9} {count}." for count in range(2400))
     world = lib.library.create_world("world")

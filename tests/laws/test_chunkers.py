@@ -33,7 +33,7 @@ from truespan.types.text import Block, BlockKind, Span
 @often
 @given(documents(), PROFILES, LIMITS)
 @example(raw("a a a incomprehensibilities"), ChunkingProfile("dense", Strategy.WINDOW, 14, 4), 4)
-def test_spans_advance_and_the_cutter_ends_for_every_legal_profile(
+def test_spans_advance_and_chunking_ends_for_every_profile(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     spans = doc.chunk_spans(profile, limit)
@@ -44,7 +44,7 @@ def test_spans_advance_and_the_cutter_ends_for_every_legal_profile(
 
 @often
 @given(documents(), PROFILES, LIMITS)
-def test_no_word_is_left_out(doc: Document, profile: ChunkingProfile, limit: int):
+def test_no_word_is_omitted(doc: Document, profile: ChunkingProfile, limit: int):
     covered = [False] * len(doc.text)
     for span in doc.chunk_spans(profile, limit):
         covered[span.start : span.end] = [True] * (span.end - span.start)
@@ -56,7 +56,7 @@ def test_no_word_is_left_out(doc: Document, profile: ChunkingProfile, limit: int
 @often
 @given(documents(), PROFILES, LIMITS)
 @example(raw("\n0 |"), ChunkingProfile("rows", Strategy.TOKENS, 1, 0, whole_rows=True), 10_000)
-def test_no_chunk_exceeds_the_input_limit_or_is_white_space_only(
+def test_no_chunk_exceeds_the_input_limit_or_is_blank(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     contents = [doc.text[span.start : span.end] for span in doc.chunk_spans(profile, limit)]
@@ -67,7 +67,7 @@ def test_no_chunk_exceeds_the_input_limit_or_is_white_space_only(
 
 @sometimes
 @given(documents(), PROFILES, st.integers(1, 3))
-def test_a_code_point_that_exceeds_the_limit_alone_stands_alone(
+def test_code_point_over_the_limit_is_a_separate_chunk(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     for span in doc.chunk_spans(profile, limit):
@@ -94,7 +94,7 @@ def test_chunks_are_numbered_slices_of_the_text(
 
 @often
 @given(documents(), PROFILES, LIMITS)
-def test_text_beside_a_chunk_comes_before_it_and_only_in_separate_mode(
+def test_text_beside_a_chunk_precedes_it_in_separate_mode_only(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     spans = doc.chunk_spans(profile, limit)
@@ -124,7 +124,7 @@ def test_no_chunk_holds_a_carriage_return(texts: list[str], profile: ChunkingPro
 
 
 @proves("chunking.deterministic")
-def test_other_processes_with_other_hash_seeds_cut_alike():
+def test_chunks_do_not_depend_on_the_hash_seed():
     program = (
         "import hashlib\n"
         "from tests.laws.test_chunkers import every_standard_cut\n"
@@ -169,8 +169,6 @@ def every_standard_cut() -> list[Span]:
         (Strategy.SENTENCES, 8, 8), (Strategy.TOKENS, 256, 256), (Strategy.WINDOW, 1000, -1),
     ],
 )  # fmt: skip
-def test_an_overlap_that_could_stop_progress_is_refused(
-    strategy: Strategy, size: int, overlap: int
-):
+def test_overlap_that_could_stop_progress_is_refused(strategy: Strategy, size: int, overlap: int):
     with pytest.raises(InvalidConfiguration):
         ChunkingProfile("greedy", strategy, size, overlap)

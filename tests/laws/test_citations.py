@@ -24,9 +24,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 24)), max_size=6)
 
 @given(ANSWERS | ANSWERS.map(lambda text: f"[1,{text} 2]") | LISTS, SPANS)
 @examples(400)
-def test_citations_are_those_of_the_plain_definition(
-    answer: str, spans: list[tuple[int, int]]
-) -> None:
+def test_citations_match_the_plain_definition(answer: str, spans: list[tuple[int, int]]) -> None:
     numbers: dict[int, None] = {}
     for group in BACKTRACKING.finditer(answer):
         if not any(start <= group.start() and group.end() <= end for start, end in spans):
@@ -35,7 +33,7 @@ def test_citations_are_those_of_the_plain_definition(
     assert [found.number for found in find_citations(answer, SOURCES, spans).found] == [*numbers]
 
 
-def test_a_list_without_its_closing_bracket_is_scanned_at_once() -> None:
+def test_unclosed_list_is_scanned_in_linear_time() -> None:
     # With gaps that give spaces back, each number makes this fifteen times as slow: six seconds.
     start = process_time()
 

@@ -33,7 +33,7 @@ def test_cleaning_twice_is_cleaning_once(text: str):
 @proves("sanitise.invisible-characters")
 @often
 @given(DIRTY)
-def test_no_control_no_surrogate_and_no_foreign_line_end_is_left(text: str):
+def test_no_control_surrogate_or_foreign_line_end_remains(text: str):
     left = {char for char in clean(text) if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")}
 
     assert left <= {"\n", "\t"}
@@ -41,7 +41,7 @@ def test_no_control_no_surrogate_and_no_foreign_line_end_is_left(text: str):
 
 @often
 @given(DIRTY)
-def test_what_is_seen_stays_in_its_order(text: str):
+def test_visible_characters_keep_their_order(text: str):
     seen = [
         char for char in text if unicodedata.category(char)[0] in "LNS" and char not in SUSPECTS
     ]
@@ -59,12 +59,12 @@ def test_every_line_end_becomes_a_line_feed(end: str):
 
 @proves("sanitise.invisible-characters")
 @pytest.mark.parametrize("char", sorted(set(SUSPECTS) - set("\r\n\t\x0b\x0c\x85\u2028\u2029")))
-def test_an_invisible_character_between_letters_goes(char: str):
+def test_invisible_character_between_letters_is_removed(char: str):
     assert clean(f"a{char}b") == "ab"
 
 
 @proves("sanitise.invisible-characters")
-def test_a_message_in_tag_characters_disappears():
+def test_tag_character_message_is_removed():
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey me")
 
     assert clean(f"Dear reader{hidden}.") == "Dear reader."
@@ -81,7 +81,7 @@ def test_a_message_in_tag_characters_disappears():
         "ᠨᠠ\u180eᠭ\u180b",  # Mongolian: separator and selector
     ],
 )
-def test_a_joiner_stays_where_the_script_needs_it(word: str):
+def test_joiner_is_kept_where_the_script_needs_it(word: str):
     assert clean(f"{word} end") == f"{word} end"
 
 
@@ -97,7 +97,7 @@ def test_a_joiner_stays_where_the_script_needs_it(word: str):
         ("ᠨ\u180b\u180b", "ᠨ\u180b"),
     ],
 )
-def test_a_joiner_goes_where_it_joins_nothing(text: str, cleaned: str):
+def test_joiner_without_effect_is_removed(text: str, cleaned: str):
     assert clean(text) == cleaned
 
 
@@ -108,7 +108,7 @@ def test_cleaning_defuses_figure_markers(literal: str):
     assert clean(f"see {literal}fig_1] there") == "see [ FIGURE:fig_1] there"
 
 
-def test_clean_text_comes_back_as_it_is():
+def test_clean_text_is_unchanged():
     text = "Plain “prose” – with\ttabs,\n\nünïcödé and 漢字."
 
     assert clean(text) == text
@@ -136,7 +136,7 @@ def test_block_keeps_leading_spaces_and_loses_blank_lines():
     assert canonical.text == "    x = 1\n\n    y = 2"
 
 
-def test_a_place_begins_with_the_first_block_that_has_it():
+def test_place_begins_with_its_first_block():
     canonical = assemble(
         [
             Block(BlockKind.PARAGRAPH, "front"),

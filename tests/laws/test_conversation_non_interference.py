@@ -208,7 +208,7 @@ CASES = [
 
 
 @proves("conversations.non-interference")
-def test_a_conversation_depends_on_nothing_that_was_not_read(tmp_path: Path) -> None:
+def test_conversation_does_not_depend_on_unread_text(tmp_path: Path) -> None:
     wrong = []
     for seed in range(in_test_or_prove(1, 40)):
         for number, (model, change) in enumerate(CASES):
@@ -225,7 +225,7 @@ def keep(value: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("guard", "first"), [("position", 1), ("history", 1), ("rewrite", 0), ("revision", 5)]
 )
-def test_the_law_notices_each_guard_that_is_missing(
+def test_law_detects_each_missing_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str, first: int
 ) -> None:
     """Each guard is taken away once, so that the law is known to test it. Not every script comes to
@@ -269,7 +269,7 @@ def test_the_law_notices_each_guard_that_is_missing(
     assert found, f"nothing was found without the guard {guard!r}"
 
 
-def test_an_answer_outside_a_conversation_has_no_word_of_it(tmp_path: Path) -> None:
+def test_answer_outside_a_conversation_ignores_it(tmp_path: Path) -> None:
     made = study(tmp_path, embedder=WordEmbedder())
     made.add(a__txt="Anna found the lamp of Bertil.")
 

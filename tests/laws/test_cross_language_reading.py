@@ -52,7 +52,7 @@ def told(reader: Reader) -> list[str]:
 
 
 @proves("reading.non-interference", "answers.cross-language")
-def test_no_other_end_changes_a_reading_across_languages(tmp_path: Path) -> None:
+def test_other_ending_does_not_change_cross_language_reading(tmp_path: Path) -> None:
     model: Any = MultilingualEmbedder()
     lib = make_library(tmp_path, embedder=model)
     world = lib.library.create_world("world", defaults="recommended")

@@ -116,9 +116,7 @@ def given_to_models(case: Evidence) -> list[Candidate]:
 
 @often
 @given(cases, st.data())
-def test_raising_a_similarity_never_turns_rag_into_something_else(
-    case: Evidence, draw: st.DataObject
-) -> None:
+def test_higher_similarity_never_replaces_rag(case: Evidence, draw: st.DataObject) -> None:
     excluded = case.settings.exclude_chunk_types_from_llm
     kind = next(kind for kind in ChunkKind if kind not in excluded)
     high = thresholds_for(case.settings, case.query_words).high
@@ -137,7 +135,7 @@ def test_raising_a_similarity_never_turns_rag_into_something_else(
 
 @often
 @given(cases, st.floats(0, 0.5))
-def test_raising_the_best_alone_never_lowers_the_mode(case: Evidence, rise: float) -> None:
+def test_higher_best_similarity_never_lowers_the_mode(case: Evidence, rise: float) -> None:
     usable = given_to_models(case)
     ranked = [one.candidate for one in decide(case).retrieved]
     best = min(usable, key=ranked.index, default=None)
@@ -152,7 +150,7 @@ def test_raising_the_best_alone_never_lowers_the_mode(case: Evidence, rise: floa
 @proves("decision.short-query-tightens")
 @often
 @given(any_settings(), st.integers(0, 7))
-def test_a_short_query_tightens_and_never_loosens(rules: DecisionSettings, words: int) -> None:
+def test_short_query_never_loosens_thresholds(rules: DecisionSettings, words: int) -> None:
     usual = thresholds_for(rules, rules.short_query_max_tokens + 1)
     found = thresholds_for(rules, words)
 
@@ -165,7 +163,7 @@ def test_a_short_query_tightens_and_never_loosens(rules: DecisionSettings, words
 
 @often
 @given(cases)
-def test_no_mode_is_higher_for_a_short_query(case: Evidence) -> None:
+def test_short_query_never_raises_the_mode(case: Evidence) -> None:
     most = case.settings.short_query_max_tokens
 
     short, usual = (decide(replace(case, query_words=words)) for words in (most, most + 1))
@@ -189,7 +187,7 @@ def test_excluded_kinds_change_neither_chosen_text_nor_mode(case: Evidence) -> N
 
 @often
 @given(cases, st.randoms(use_true_random=False))
-def test_the_order_of_candidates_does_not_matter(case: Evidence, chance: Any) -> None:
+def test_order_of_candidates_has_no_effect(case: Evidence, chance: Any) -> None:
     shuffled = list(case.candidates)
     chance.shuffle(shuffled)
 
@@ -200,7 +198,7 @@ def test_the_order_of_candidates_does_not_matter(case: Evidence, chance: Any) ->
 
 @often
 @given(cases, st.randoms())
-def test_words_decide_what_is_given_and_never_the_mode(case: Evidence, chance: Any) -> None:
+def test_word_scores_choose_chunks_and_never_the_mode(case: Evidence, chance: Any) -> None:
     places = list(range(len(case.candidates)))
     chance.shuffle(places)
     pairs = zip(case.candidates, places, strict=True)
@@ -216,7 +214,7 @@ def test_words_decide_what_is_given_and_never_the_mode(case: Evidence, chance: A
 @proves("decision.used-among-retrieved")
 @often
 @given(cases)
-def test_what_is_used_is_retrieved_allowed_and_within_the_limits(case: Evidence) -> None:
+def test_used_chunks_are_retrieved_allowed_and_within_limits(case: Evidence) -> None:
     decision = decide(case)
     ranked = [one.candidate for one in decision.retrieved]
     used = [one for one in ranked if one.chunk_id in decision.used_chunks]
@@ -233,7 +231,7 @@ def test_what_is_used_is_retrieved_allowed_and_within_the_limits(case: Evidence)
 
 @often
 @given(cases)
-def test_characters_that_chunks_share_count_once(case: Evidence) -> None:
+def test_shared_characters_of_chunks_count_once(case: Evidence) -> None:
     decision = decide(case)
     chosen = [one for one in case.candidates if one.chunk_id in decision.chosen]
     standing_in_text = {
@@ -250,7 +248,7 @@ def test_characters_that_chunks_share_count_once(case: Evidence) -> None:
 @proves("decision.rag", "decision.hybrid", "decision.fallback")
 @often
 @given(cases)
-def test_the_mode_follows_from_the_best_score_the_gates_and_the_reply(case: Evidence) -> None:
+def test_mode_follows_from_best_score_gates_and_reply(case: Evidence) -> None:
     decision = decide(case)
     best = decision.to_json()["max_score"]
     low, high = decision.to_json()["thresholds"].values()
@@ -268,7 +266,7 @@ def test_the_mode_follows_from_the_best_score_the_gates_and_the_reply(case: Evid
 
 @often
 @given(cases)
-def test_a_reader_never_gets_the_words_of_a_fallback_model(case: Evidence) -> None:
+def test_reader_never_gets_a_fallback_answer(case: Evidence) -> None:
     decision = decide(replace(case, reading=True))
 
     assert decision.used_llm != "fallback"
@@ -278,9 +276,7 @@ def test_a_reader_never_gets_the_words_of_a_fallback_model(case: Evidence) -> No
 
 @often
 @given(st.integers(-(2**24), 2**24), st.sampled_from(Distance))
-def test_a_raw_score_that_became_a_similarity_is_found_again(
-    steps: int, distance: Distance
-) -> None:
+def test_raw_score_can_be_recovered_from_a_similarity(steps: int, distance: Distance) -> None:
     raw = steps / 2**24
     similarity = normalised(raw, distance)
 
@@ -290,7 +286,7 @@ def test_a_raw_score_that_became_a_similarity_is_found_again(
 
 @often
 @given(st.floats(-2, 2, width=32), st.floats(-2, 2, width=32))
-def test_numbers_are_shown_in_the_order_in_which_they_compare(one: float, other: float) -> None:
+def test_shown_numbers_have_the_order_of_the_compared_ones(one: float, other: float) -> None:
     assert (shortest(one) < shortest(other)) == (one < other)
     assert float32(shortest(one)) == one
 

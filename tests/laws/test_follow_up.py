@@ -20,7 +20,7 @@ TEXTS = st.text(SIGNS, max_size=12)
 
 @given(TEXTS | st.text(max_size=6))
 @examples(300)
-def test_a_word_begins_a_sentence_where_the_plain_pattern_says_so(before: str) -> None:
+def test_sentence_starts_match_the_plain_pattern(before: str) -> None:
     expected = not before.strip() or SENTENCE_END.search(before) is not None
 
     assert begins_sentence(f"{before}Ida", len(before)) == expected

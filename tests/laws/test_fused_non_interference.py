@@ -72,7 +72,7 @@ def filled(lib: LibraryFixture) -> World:
 
 @proves("search.non-interference")
 @pytest.mark.parametrize("dimensions", [3, 64])
-def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimensions: int) -> None:
+def test_other_worlds_do_not_change_a_fused_answer(tmp_path: Path, dimensions: int) -> None:
     lib = make_library(
         tmp_path, embedder=StateEmbedder(profile=other_profile(dimensions=dimensions))
     )
@@ -96,7 +96,7 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
 @pytest.mark.contract
 @proves("search.non-interference")
 @pytest.mark.parametrize("dimensions", [3, 64])
-def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(
+def test_documents_outside_the_scope_do_not_change_a_fused_answer(
     tmp_path: Path, dimensions: int
 ) -> None:
     lib = make_library(
@@ -121,7 +121,7 @@ class Deaf(MemoryIndex):
 
 
 @proves("search.non-interference")
-def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
+def test_index_that_ignores_the_scope_does_not_change_a_fused_answer(tmp_path: Path) -> None:
     index = MemoryIndex()
     lib = make_library(tmp_path, index=index)
     world = filled(lib)
@@ -145,7 +145,7 @@ def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_p
 
 @proves("search.non-interference")
 @pytest.mark.parametrize("step", range(1, 10))
-def test_stopped_replacement_changes_no_byte_of_a_fused_answer(tmp_path: Path, step: int) -> None:
+def test_stopped_replacement_does_not_change_a_fused_answer(tmp_path: Path, step: int) -> None:
     embedder = StateEmbedder(profile=other_profile(dimensions=3))
     lib = make_library(tmp_path, embedder=embedder)
     world = filled(lib)

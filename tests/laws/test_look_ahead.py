@@ -66,7 +66,7 @@ def lost_names(pair: Pair, first: ReadFile, second: ReadFile, count: int) -> lis
 
 @proves("reading.non-interference")
 @pytest.mark.parametrize("name", FORMATS)
-def test_nothing_that_follows_changes_what_a_loader_makes(name: str) -> None:
+def test_loader_output_does_not_depend_on_later_text(name: str) -> None:
     form, failures, compared = FORMATS[name], [], 0
     for seed in range(PAIRS):
         pair = draw_pair(form, seed)

@@ -28,7 +28,7 @@ KEYS = st.sampled_from(["a", "b", "c"])
 
 @examples(200)
 @given(value=SCALARS, bound=st.one_of(NUMBERS, TEXTS, DAYS, TIMES))
-def test_a_value_is_before_within_or_after_another_of_its_kind(value: Any, bound: Any) -> None:
+def test_value_is_before_within_or_after_another_of_its_kind(value: Any, bound: Any) -> None:
     stored = read_metadata(check_metadata({"a": value}))
     own, other = type_value(value), type_value(bound)
     assert own is not None
@@ -47,7 +47,7 @@ def test_a_value_is_before_within_or_after_another_of_its_kind(value: Any, bound
 
 @examples(200)
 @given(value=SCALARS)
-def test_a_shown_value_is_the_same_value(value: Any) -> None:
+def test_displayed_value_parses_to_the_same_value(value: Any) -> None:
     typed = type_value(value)
     assert typed is not None
     assert type_value(show_value(typed)) == typed
@@ -59,7 +59,7 @@ def test_a_shown_value_is_the_same_value(value: Any) -> None:
     metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3)),
     wanted=st.dictionaries(KEYS, st.lists(SCALARS, max_size=3)),
 )
-def test_a_document_matches_when_it_has_one_of_the_values_of_each_key(
+def test_document_matches_one_value_of_each_key(
     metadata: dict[str, Any], wanted: dict[str, list[Any]]
 ) -> None:
     stored = read_metadata(check_metadata(metadata))

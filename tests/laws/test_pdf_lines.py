@@ -78,7 +78,7 @@ def test_arbitrary_lines_can_be_joined_and_read_as_headings(before: str, after: 
     assert parse_roman(before) is None or set(before.lower()) <= set("ivxlcdm")
 
 
-def test_every_roman_number_reads_back() -> None:
+def test_every_roman_number_is_parsed() -> None:
     wrong = [n for n in range(1, MAX_ROMAN + 1) if parse_roman(format_roman(n)) != n]
 
     assert not wrong

@@ -61,9 +61,7 @@ def assert_reach_is_exact(doc: Document, profile: ChunkingProfile, limit: int) -
 @often
 @given(DOCUMENTS, window_profiles(), LIMITS)
 @example(_NARROW, ChunkingProfile("narrow", Strategy.WINDOW, 4, 1, whole_words=True), PLENTY)
-def test_windows_depend_on_nothing_beyond_their_reach(
-    doc: Document, profile: ChunkingProfile, limit: int
-):
+def test_windows_depend_only_on_their_reach(doc: Document, profile: ChunkingProfile, limit: int):
     assert_reach_is_exact(doc, profile, limit)
 
 
@@ -100,7 +98,7 @@ def test_workbook_chunks_depend_only_on_their_reach(
 
 @often
 @given(DOCUMENTS, DOCUMENTS, PROFILES, LIMITS, st.data())
-def test_another_end_of_the_book_changes_no_span_within_reach(
+def test_other_ending_changes_no_span_within_reach(
     doc: Document, other: Document, profile: ChunkingProfile, limit: int, data: st.DataObject
 ):
     # An end of nothing but white space is none: canonical text does not end in any.
@@ -166,7 +164,7 @@ def test_chunk_before_a_long_sentence_reaches_it():
     assert [span.reach for span in doc.chunk_spans(packed)] == [2, 4]
 
 
-def test_a_window_reaches_the_sentence_that_goes_on_behind_it():
+def test_window_reaches_the_sentence_that_it_ends_in():
     doc = document(" ".join(f"Sentence number {number:>4} ends here." for number in range(100)))
 
     for span in doc.chunk_spans(WINDOW)[:-1]:
@@ -174,7 +172,7 @@ def test_a_window_reaches_the_sentence_that_goes_on_behind_it():
         assert span.reach == behind
 
 
-def test_what_the_end_of_the_document_closed_reaches_beyond_it():
+def test_chunk_closed_by_the_document_end_reaches_beyond_it():
     doc = document("A single sentence.")
 
     for strategy in Strategy:

@@ -96,7 +96,7 @@ def bm25(texts: Sequence[str], query: str) -> list[float]:
 
 @proves("reading.fused")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_scores_are_those_of_a_book_that_ends_at_the_position(
+def test_scores_equal_those_of_a_book_ending_at_the_position(
     tmp_path: Path, chunking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused, "POOL", 100)
@@ -130,7 +130,7 @@ def scores_of(bundle: ContextBundle, text: str) -> list[tuple[int, float]]:
 
 
 @proves("reading.fused")
-def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
+def test_required_phrases_occur_in_every_result_of_a_reader(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     read = "The lamp was old. It was an old lamp.\n\nNobody lit the old lamp. It was lit.\n\n"
@@ -152,7 +152,7 @@ def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
 
 
 @proves("reading.fused", "repair.stale-point")
-def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: Path) -> None:
+def test_stale_point_is_repaired_without_changing_results(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", BEGINNING), kind="book")
@@ -179,7 +179,7 @@ class Backwards(MemoryIndex):
 
 @proves("reading.fused")
 @pytest.mark.parametrize("repeated", [False, True])
-def test_rest_after_candidates_ignores_the_number_of_hits(
+def test_results_after_candidates_ignore_the_number_of_hits(
     tmp_path: Path, repeated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lib = make_library(tmp_path, index=Backwards())
@@ -248,7 +248,7 @@ class Incomplete(MemoryIndex):
 
 @proves("reading.fused")
 @pytest.mark.parametrize("lost", [True, False])
-def test_no_chunk_is_tried_twice_with_a_wrong_index(
+def test_wrong_index_does_not_repeat_a_chunk(
     tmp_path: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = Incomplete()
@@ -282,7 +282,7 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
 
 
 @pytest.mark.parametrize("distance", Distance)
-def test_a_similarity_depends_on_no_other_vector(distance: Distance) -> None:
+def test_similarity_does_not_depend_on_other_vectors(distance: Distance) -> None:
     rng = Random(5)
     vectors = [
         Vector(array("f", [rng.gauss(0, 0.05) for _ in range(384)]).tobytes()) for _ in range(70)
@@ -315,7 +315,7 @@ a misspelt word resembles more than anything before."""
 
 @proves("reading.fused", "reading.non-interference")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking: str) -> None:
+def test_unread_words_do_not_change_a_fused_answer(tmp_path: Path, chunking: str) -> None:
     first: dict[int, list[str]] = {}
     for number, end in enumerate(ENDS):
         lib = make_library(tmp_path / f"{number}", embedder=few_dimensions())
@@ -351,7 +351,7 @@ GERMAN_ENDS = (
 
 @proves("reading.fused", "reading.non-interference", "search.compounds")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_no_compound_ahead_changes_a_byte_of_an_answer(tmp_path: Path, chunking: str) -> None:
+def test_unread_compounds_do_not_change_an_answer(tmp_path: Path, chunking: str) -> None:
     first: dict[int, list[str]] = {}
     for number, end in enumerate(GERMAN_ENDS):
         lib = make_library(tmp_path / f"{number}", embedder=few_dimensions())
@@ -373,7 +373,7 @@ def test_no_compound_ahead_changes_a_byte_of_an_answer(tmp_path: Path, chunking:
 
 
 @proves("reading.fused", "reading.non-interference")
-def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> None:
+def test_language_of_unread_text_changes_no_stem(tmp_path: Path) -> None:
     read = "Harbours, lamps. Lighted lamps lighting harbours."
     ends = (
         "And the lamps were lighted there by the keeper of the house.",
@@ -423,7 +423,7 @@ def damaged(lib: LibraryFixture, world: World) -> Iterator[str]:
 
 
 @proves("reading.fused")
-def test_missing_and_damaged_counts_are_counted_again_for_the_book_alone(tmp_path: Path) -> None:
+def test_missing_or_damaged_counts_are_counted_again_for_one_book(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", BEGINNING), kind="book")
@@ -442,7 +442,7 @@ def test_missing_and_damaged_counts_are_counted_again_for_the_book_alone(tmp_pat
 
 
 @proves("reading.fused", "reading.non-interference")
-def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
+def test_unread_damage_does_not_change_a_fused_answer(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", plain_book(80)), kind="book")
@@ -496,7 +496,7 @@ def scores_by_words(reader: Reader) -> list[object]:
 
 
 @proves("reading.fused")
-def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
+def test_full_disk_does_not_prevent_keyword_search_by_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lib = make_library(tmp_path)
@@ -530,9 +530,7 @@ class Deaf(MemoryIndex):
 
 @proves("reading.fused", "reading.non-interference")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_hits_from_ahead_change_nothing_even_where_their_rows_are_damaged(
-    tmp_path: Path, chunking: str
-) -> None:
+def test_unread_hits_change_nothing_even_with_damaged_rows(tmp_path: Path, chunking: str) -> None:
     index = MemoryIndex()
     lib = make_library(tmp_path, index=index, embedder=few_dimensions())
     world = lib.library.create_world("world")
@@ -550,7 +548,7 @@ def test_hits_from_ahead_change_nothing_even_where_their_rows_are_damaged(
 
 
 @proves("reading.fused")
-def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path: Path) -> None:
+def test_why_not_gives_one_reason_for_unread_chunks_in_every_mode(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", plain_book(80)), kind="book")
@@ -567,7 +565,7 @@ def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path:
 
 
 @proves("reading.fused", "reading.dense-only")
-def test_the_defaults_of_a_world_decide_how_its_readers_search(tmp_path: Path) -> None:
+def test_world_defaults_apply_to_reader_searches(tmp_path: Path) -> None:
     for defaults in Defaults:
         lib = make_library(tmp_path / defaults, defaults=defaults)
         world = lib.library.create_world("world")

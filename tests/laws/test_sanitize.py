@@ -97,7 +97,7 @@ def test_off_and_shadow_change_nothing_and_only_shadow_counts(text: str) -> None
 
 @examples(200)
 @given(TEXTS)
-def test_findings_ascend_and_do_not_overlap_and_all_texts_settle(text: str) -> None:
+def test_findings_ascend_without_overlap_and_sanitising_ends(text: str) -> None:
     findings = SHADOW.findings(text)
     edges = [edge for each in findings for edge in (each.start, each.end)]
 

@@ -21,7 +21,7 @@ from truespan.types.text import Block, BlockKind, Span
 @proves("chunking.whole-sentences", "chunking.default-overlap")
 @often
 @given(documents(), sentence_profiles(), LIMITS)
-def test_a_sentence_that_fits_a_chunk_is_whole_in_one(
+def test_sentence_that_fits_a_chunk_is_not_divided(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     spans = doc.chunk_spans(profile, limit)
@@ -34,7 +34,7 @@ def test_a_sentence_that_fits_a_chunk_is_whole_in_one(
 
 @often
 @given(documents(), sentence_profiles(), LIMITS)
-def test_chunks_of_sentences_begin_and_end_with_one_or_lie_within_one(
+def test_sentence_chunks_begin_and_end_at_sentences(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     starts = {sentence.start for sentence in doc.sentences}
@@ -50,7 +50,7 @@ def test_chunks_of_sentences_begin_and_end_with_one_or_lie_within_one(
 
 @often
 @given(documents(), sentence_profiles(), LIMITS)
-def test_no_chunk_of_sentences_crosses_the_end_of_a_chapter(
+def test_sentence_chunk_stays_within_its_chapter(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     for span in doc.chunk_spans(profile, limit):
@@ -58,7 +58,7 @@ def test_no_chunk_of_sentences_crosses_the_end_of_a_chapter(
         assert len({doc.canonical.place_at(one.start).chapter for one in inside}) <= 1
 
 
-def test_eight_sentences_make_a_chunk_and_two_are_shared():
+def test_sentence_chunks_have_eight_sentences_and_share_two():
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(20)))
 
     sids = [_sids(doc, span) for span in doc.chunk_spans(SENTENCES)]
@@ -76,7 +76,7 @@ def test_packed_sentences_fill_the_size():
     assert all(span.end - span.start <= 100 for span in spans)
 
 
-def test_the_overlap_gives_way_to_a_sentence_that_needs_the_room():
+def test_overlap_is_dropped_for_a_sentence_that_needs_the_space():
     long = "word " * 18 + "end."
     doc = document(f"One two three. Four five six. {long} Seven.")
     profile = ChunkingProfile("packed", Strategy.SENTENCES, size=8, overlap=2, pack=100)

@@ -29,7 +29,7 @@ def texts_of(canonical: CanonicalText, language: str = "en") -> list[str]:
 
 @often
 @given(BLOCKS, st.sampled_from(["en", "de", "ja", "hi", "en-GB", "xx", ""]))
-def test_each_word_lies_in_exactly_one_sentence(blocks: list[Block], language: str):
+def test_each_word_is_in_exactly_one_sentence(blocks: list[Block], language: str):
     canonical = assemble(blocks)
 
     found = split_sentences(canonical, language)
@@ -52,13 +52,13 @@ def test_sentences_are_trimmed_and_within_blocks(blocks: list[Block]):
 
 @sometimes
 @given(st.text(max_size=60))
-def test_text_that_was_never_cleaned_is_borne(text: str):
+def test_uncleaned_text_is_accepted(text: str):
     kept = "".join(texts_of(CanonicalText(text)))
 
     assert "".join(kept.split()) == "".join(text.split())
 
 
-def test_sentences_end_where_a_reader_would_say():
+def test_sentences_end_where_a_reader_expects():
     doc = document('Dr. Smith went\nhome. "Stop!" said he. Why?\n\nA new paragraph')
 
     assert texts_of(doc.canonical) == [
@@ -77,7 +77,7 @@ def test_a_long_document_keeps_its_offsets():
     assert set(found[1::2]) == {"And then a second."}
 
 
-def test_a_paragraph_of_many_stretches_is_cut_as_short_ones_are():
+def test_long_paragraph_is_split_like_short_ones():
     text = " ".join(f"Sentence number {number} of Mr. Long ends here." for number in range(3000))
 
     assert texts_of(CanonicalText(text)) == [
@@ -88,13 +88,13 @@ def test_a_paragraph_of_many_stretches_is_cut_as_short_ones_are():
 @pytest.mark.parametrize(
     "text", ["no end in sight " * 40_000, "漢字です。" * 40_000, "😀" * 200_000, "“a. " * 50_000]
 )
-def test_enormous_paragraphs_are_borne(text: str):
+def test_enormous_paragraphs_are_accepted(text: str):
     assert "".join("".join(texts_of(CanonicalText(text))).split()) == "".join(text.split())
 
 
 @often
 @given(PROSE | ANYTHING)
-def test_ordinary_text_is_cut_exactly_as_the_segmenter_cuts_it(text: str):
+def test_ordinary_text_is_split_exactly_as_by_the_segmenter(text: str):
     paragraph = " ".join(text.split())
 
     assert texts_of(CanonicalText(paragraph)) == cut_directly(paragraph)
@@ -113,7 +113,7 @@ def cut_directly(text: str) -> list[str]:
 HOSTILE = ["“a", "‘a", "«a", "(a", "[a", '"a ', "a.”", "``a", "é'a ", "–「‟", "a", "{!{[1]", "a. "]
 
 
-def test_the_segmenter_never_gets_a_long_text_with_many_marks(monkeypatch: pytest.MonkeyPatch):
+def test_segmenter_gets_no_long_text_with_many_marks(monkeypatch: pytest.MonkeyPatch):
     given = record_calls(monkeypatch, SEGMENT)
 
     failures: list[str] = []
@@ -179,13 +179,13 @@ def test_heading_is_a_single_sentence(label: str):
     assert texts_of(canonical) == [heading.replace(" It", "\n\nIt"), "One.", "Two went home."]
 
 
-def test_the_rows_of_a_table_are_sentences():
+def test_rows_of_a_table_are_sentences():
     canonical = assemble([Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | 7")])
 
     assert texts_of(canonical) == ["name | age", "Ada | 36", "Bob | 7"]
 
 
-def test_a_segmenter_that_loses_characters_is_not_believed(monkeypatch: pytest.MonkeyPatch):
+def test_segmenter_that_loses_characters_is_ignored(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sentencex.segment", lambda language, text: text.split())
 
     assert texts_of(CanonicalText("One two. Three four.")) == ["One two. Three four."]

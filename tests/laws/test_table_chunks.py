@@ -81,7 +81,7 @@ def test_no_chunk_begins_or_ends_within_a_table_that_fits(blocks, profile: Chunk
 
 @proves("chunking.whole-tables")
 @each_row("profile", ALL)
-def test_a_table_that_no_chunk_can_hold_is_divided_between_rows(profile: ChunkingProfile):
+def test_table_larger_than_a_chunk_is_divided_between_rows(profile: ChunkingProfile):
     rows = [f"Meal {number} | {number} EUR | none" for number in range(200)]
     doc = book(PROSE[3], PROSE[4])
     text = f"{doc.text}\n\n" + "\n".join(rows) + f"\n\n{doc.text}"
@@ -100,7 +100,7 @@ def test_a_table_that_no_chunk_can_hold_is_divided_between_rows(profile: Chunkin
     assert all(one.end <= two.start for one, two in pairwise(inner))
 
 
-def test_a_caption_is_repeated_before_the_table_that_it_belongs_to():
+def test_caption_is_repeated_before_its_table():
     doc = book(PROSE[8] * 2, "Table 2: Limits for meals.", table(6, 2), PROSE[3])
 
     for profile in STANDARD:
@@ -121,7 +121,7 @@ def test_text_without_bars_is_chunked_as_if_there_were_no_tables(
     assert doc.chunk_spans(replace(profile, whole_rows=True), limit) == usual
 
 
-def test_prose_is_chunked_as_it_was_before_there_were_tables():
+def test_prose_is_chunked_without_regard_to_tables():
     spans = repr([tuple(span) for span in every_standard_cut()])
 
     assert hashlib.sha256(spans.encode()).hexdigest() == (

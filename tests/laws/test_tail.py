@@ -147,7 +147,7 @@ lawful = examples(100, [HealthCheck.function_scoped_fixture])
 @proves("reading.tail")
 @lawful
 @given(doc=DOCUMENTS, profile=window_profiles(), limit=LIMITS)
-def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
+def test_windows_and_tail_equal_those_of_the_read_part(
     world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
@@ -174,7 +174,7 @@ def test_token_chunks_with_tail_equal_those_of_the_read_part(
 @proves("reading.tail")
 @lawful
 @given(doc=workbooks(), profile=window_profiles() | token_profiles(), limit=LIMITS)
-def test_sheets_and_their_tail_are_what_cutting_the_read_part_gives(
+def test_sheets_and_tail_equal_those_of_the_read_part(
     world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
@@ -207,7 +207,7 @@ def test_reader_chunks_equal_those_of_the_read_part(
 
 
 @proves("reading.tail")
-def test_asked_again_a_tail_costs_no_embedding(tmp_path: Path) -> None:
+def test_repeated_request_embeds_no_tail(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.txt", book(3, "txt", 12)), kind="book")

@@ -23,7 +23,7 @@ def test_no_chunk_has_more_tokens_than_its_size(
 
 @often
 @given(documents(), token_profiles())
-def test_no_word_is_cut_that_fits_a_chunk(doc: Document, profile: ChunkingProfile):
+def test_word_that_fits_a_chunk_is_not_divided(doc: Document, profile: ChunkingProfile):
     words = [found.span() for found in re.finditer(r"\S+", doc.text)]
     # A cut word may count more than a whole one; then its beginning alone can be too much.
     fitting = [
@@ -56,7 +56,7 @@ def test_tokens_fill_chunks_of_short_words_exactly():
     ]  # fmt: skip
 
 
-def test_in_separate_mode_the_overlap_stands_beside():
+def test_separate_mode_keeps_the_overlap_beside_the_chunk():
     profile = ChunkingProfile("ten", Strategy.TOKENS, 10, 3, OverlapMode.SEPARATE)
     doc = raw("ab " * 24 + "ab")
 

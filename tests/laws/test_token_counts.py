@@ -73,13 +73,13 @@ def test_count_equals_tokenizer_with_unknown_tokens_as_bytes(text: str) -> None:
 
 @given(texts)
 @examples(200)
-def test_no_text_counts_less_than_the_model_reads_of_it(text: str) -> None:
+def test_count_is_at_least_what_the_model_reads(text: str) -> None:
     read = MODEL.tokenizer().encode(text, add_special_tokens=False).ids
 
     assert COUNTER.count(text) >= len(read)
 
 
-def test_what_stands_alone_does_so_for_the_tokenizer_whatever_is_beside_it() -> None:
+def test_separate_tokens_do_not_depend_on_their_neighbours() -> None:
     lone = [chr(code) for code in range(0x110000) if LONE.match(chr(code))]
 
     encodings = MODEL.tokenizer().encode_batch(
@@ -97,11 +97,11 @@ def test_what_stands_alone_does_so_for_the_tokenizer_whatever_is_beside_it() -> 
     ["qZ7" * 7000, "😀" * 1000, "ไทย" * 1000, "\ud800" * 600],
     ids=["letters", "emoji", "thai", "halves of pairs"],
 )
-def test_what_the_tokenizer_does_not_know_counts_as_its_bytes(text: str) -> None:
+def test_unknown_characters_count_as_bytes(text: str) -> None:
     assert COUNTER.count(text) == len(text.encode(errors="surrogatepass"))
 
 
-def test_the_count_of_a_document_is_never_under_what_the_embedder_checks() -> None:
+def test_document_count_is_at_least_that_of_the_embedder() -> None:
     embedder = LocalEmbedder(MODEL)
     text = PROSE * 3 + SCRIPTS[3]
 
@@ -118,7 +118,7 @@ def test_the_count_of_a_document_is_never_under_what_the_embedder_checks() -> No
 @example("ab\u0301 c漢d,e")
 @example("x\ud800y z")
 @examples(150)
-def test_a_map_counts_every_slice_as_the_counter_counts_it_alone(text: str) -> None:
+def test_map_counts_slices_like_the_counter(text: str) -> None:
     tokens = COUNTER.measure(text)
 
     for start, end in all_slices(text):
@@ -127,7 +127,7 @@ def test_a_map_counts_every_slice_as_the_counter_counts_it_alone(text: str) -> N
 
 @given(texts, st.data())
 @examples(200)
-def test_a_map_counts_any_slice_of_longer_texts_exactly(text: str, data: st.DataObject) -> None:
+def test_map_counts_slices_of_long_texts_exactly(text: str, data: st.DataObject) -> None:
     tokens = COUNTER.measure(text)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(0, len(text)))
@@ -138,7 +138,7 @@ def test_a_map_counts_any_slice_of_longer_texts_exactly(text: str, data: st.Data
 
 @given(texts)
 @examples(100)
-def test_the_units_of_a_map_lie_in_the_text_in_order(text: str) -> None:
+def test_units_of_a_map_are_ordered_within_the_text(text: str) -> None:
     tokens = COUNTER.measure(text)
 
     assert len(tokens.totals) == len(tokens.starts) + 1
@@ -155,7 +155,7 @@ def shuffled(parts: list[str], size: int, seed: int) -> str:
     return " ".join(chosen)
 
 
-def test_a_text_of_many_blocks_is_measured_like_its_parts() -> None:
+def test_text_of_many_blocks_is_counted_like_its_parts() -> None:
     text = shuffled(SCRIPTS, 150_000, seed=1)
 
     tokens = COUNTER.measure(text)
@@ -165,21 +165,21 @@ def test_a_text_of_many_blocks_is_measured_like_its_parts() -> None:
         assert tokens.count(start, end) == reference(text[start:end])
 
 
-def test_one_word_of_millions_of_letters_is_counted_and_can_be_cut() -> None:
+def test_word_of_millions_of_letters_can_be_counted_and_cut() -> None:
     tokens = COUNTER.measure("x" * 5_000_000)
 
     assert tokens.total == 5_000_000
     assert tokens.count(1_000_000, 1_001_000) == 1000
 
 
-def test_words_longer_than_are_tokenized_end_where_white_space_begins() -> None:
+def test_overlong_words_end_at_white_space() -> None:
     mark = "\u0301"
 
     assert COUNTER.count(mark * 512) == COUNTER.count(mark * 512 + " ") == 0
     assert COUNTER.count(mark * 513) == COUNTER.count(mark * 513 + " ") == 1026
 
 
-def test_counts_stay_the_same_when_memory_of_words_starts_afresh() -> None:
+def test_counts_do_not_depend_on_the_word_cache() -> None:
     counter = WordPieceCounter(MODEL)
     before = counter.measure(PROSE)
     words = [f"{number:x}zq{number}" for number in range(60_000)]
@@ -189,7 +189,7 @@ def test_counts_stay_the_same_when_memory_of_words_starts_afresh() -> None:
     assert counter.count(words[0]) == COUNTER.count(words[0])
 
 
-def test_threads_that_share_a_counter_get_the_counts_of_one_alone() -> None:
+def test_threads_sharing_a_counter_get_equal_counts() -> None:
     counter: TokenCounter = WordPieceCounter(MODEL)
     samples = [shuffled(SCRIPTS, 40_000, seed) for seed in range(8)]
 
@@ -199,14 +199,14 @@ def test_threads_that_share_a_counter_get_the_counts_of_one_alone() -> None:
     assert counts == [reference(text) for text in samples]
 
 
-def test_the_name_tells_which_tokenizer_counted() -> None:
+def test_name_identifies_the_tokenizer() -> None:
     assert MODEL.digests["tokenizer.json"][:16] in COUNTER.name
 
 
 # Any counter
 
 
-def test_a_map_of_another_counter_adds_up_across_white_space() -> None:
+def test_map_of_a_custom_counter_adds_up_across_white_space() -> None:
     def count_words(text: str) -> int:
         return len(text.split())
 

@@ -56,7 +56,7 @@ def expected_end(text: str, start: int, size: int) -> int:
 @proves("chunking.break-priority", "chunking.break-thresholds", "chunking.hard-cut")
 @often
 @given(long_texts())
-def test_a_default_window_ends_at_the_best_break_that_counts(text: str):
+def test_default_window_ends_at_the_best_break(text: str):
     doc = raw(clean(text).strip())
 
     for span in doc.chunk_spans(WINDOW):
@@ -65,9 +65,7 @@ def test_a_default_window_ends_at_the_best_break_that_counts(text: str):
 
 @often
 @given(documents(), window_profiles(NEVER, NEVER))
-def test_a_window_of_any_size_ends_at_the_best_break_that_counts(
-    doc: Document, profile: ChunkingProfile
-):
+def test_window_of_any_size_ends_at_the_best_break(doc: Document, profile: ChunkingProfile):
     content = doc.text.rstrip()
     for span in doc.chunk_spans(profile):
         piece = doc.text[span.start : expected_end(content, span.start, profile.size)]
@@ -196,7 +194,7 @@ def test_whole_windows_of_chinese_end_with_a_sentence():
 
 
 @proves("chunking.hard-cut")
-def test_text_without_any_break_is_cut_hard():
+def test_text_without_breaks_is_cut_at_the_size():
     spans = raw("x" * 4000).chunk_spans(WINDOW)
 
     assert [span[:2] for span in spans] == [
@@ -209,7 +207,7 @@ def test_text_without_any_break_is_cut_hard():
     ("better", "worse"),
     [("\n\n", ". "), ("\n\n", "\n"), ("! ", "\n"), ("?\n", "\n"), (".\n", " "), ("\n", " ")],
 )
-def test_a_better_break_wins_over_a_later_one(better: str, worse: str):
+def test_better_break_wins_over_a_later_one(better: str, worse: str):
     text = "x" * 600 + better + "y" * 200 + worse + "z" * 600
 
     assert raw(text).chunk_spans(WINDOW)[0].end == 600 + len(better)
@@ -219,7 +217,7 @@ def test_a_better_break_wins_over_a_later_one(better: str, worse: str):
 @pytest.mark.parametrize(
     ("separator", "least"), [("\n\n", 501), (". ", 501), ("?\n", 501), ("\n", 301), (" ", 301)]
 )
-def test_a_break_counts_once_it_is_past_its_share_of_the_window(separator: str, least: int):
+def test_break_counts_after_its_share_of_the_window(separator: str, least: int):
     def first_end(length: int) -> int:
         text = "x" * (length - len(separator)) + separator + "y" * 2000
         return raw(text).chunk_spans(WINDOW)[0].end
@@ -229,19 +227,19 @@ def test_a_break_counts_once_it_is_past_its_share_of_the_window(separator: str, 
 
 
 @proves("chunking.break-thresholds")
-def test_a_sentence_break_before_the_middle_gives_way_to_a_later_word():
+def test_early_sentence_break_yields_to_a_later_word():
     text = "x" * 490 + ". " + "y" * 300 + " " + "z" * 2000
 
     assert raw(text).chunk_spans(WINDOW)[0].end == 793
 
 
-def test_a_paragraph_break_before_the_middle_still_ends_a_line():
+def test_early_paragraph_break_still_ends_a_line():
     text = "x" * 400 + "\n\n" + "y" * 2000
 
     assert raw(text).chunk_spans(WINDOW)[0].end == 402
 
 
-def test_white_space_wider_than_a_window_is_passed_over():
+def test_white_space_wider_than_a_window_is_skipped():
     text = "a" * 10 + " " * 5000 + "b" * 10
 
     spans = raw(text).chunk_spans(WINDOW)
@@ -249,11 +247,11 @@ def test_white_space_wider_than_a_window_is_passed_over():
     assert [text[span.start : span.end].strip() for span in spans] == ["a" * 10, "b" * 10]
 
 
-def test_white_space_at_the_end_goes_with_the_last_window():
+def test_trailing_white_space_belongs_to_the_last_window():
     assert [span[:2] for span in raw("some words \n \n").chunk_spans(WINDOW)] == [(0, 14)]
 
 
-def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
+def test_window_narrowed_by_tokens_keeps_its_share_of_overlap():
     text = "漢" * 3000
     tokens = measure(text)
 

@@ -48,7 +48,7 @@ def text_of(loaded: Loaded) -> str:
     return " ".join(" ".join(block.text for block in loaded.blocks).split())
 
 
-def test_an_image_is_read_in_a_child_process_with_its_limits():
+def test_image_is_read_in_a_child_process_with_limits():
     parser = ChildParser(ocr_cpu_seconds=300)
     try:
         found = parser.parse(
@@ -61,7 +61,7 @@ def test_an_image_is_read_in_a_child_process_with_its_limits():
     assert found.warnings[0].startswith("1 of 1 pages were read by text recognition")
 
 
-def test_a_photograph_is_read_upright_and_pages_of_a_tiff_are_pages():
+def test_photograph_is_read_upright_and_tiff_has_pages():
     turned = picture(tuple(FIRST)).rotate(90, expand=True)
     exif = turned.getexif()
     exif[0x0112] = 6  # The camera was held upright: show it turned by 90 degrees clockwise.
@@ -120,7 +120,7 @@ def test_broken_huge_and_blank_images_are_refused():
             load("a.png", data, ParseOptions(ocr=True))
 
 
-def test_a_scan_is_found_by_its_words_and_says_that_it_is_one(
+def test_scan_is_found_by_its_words_and_named_as_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     import truespan

@@ -82,7 +82,7 @@ def test_no_view_has_a_violation(visits: Visits, harbour: Served, size: str, sch
     assert found == [], "\n".join(found)
 
 
-def test_beginnings_have_no_violation(visits: Visits, tmp_path: Path) -> None:
+def test_welcome_screens_have_no_violation(visits: Visits, tmp_path: Path) -> None:
     require_axe()
     truespan.open(tmp_path / "library", create=True).close()
     with served(tmp_path / "library", "--require-token") as running:

@@ -70,7 +70,7 @@ def test_matching_sentence_is_marked_and_in_view(visit: Visit) -> None:
     expect(visit.find("#panel-context b.hit")).to_have_count(0)
 
 
-def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
+def test_closest_passages_can_be_searched_for(visit: Visit) -> None:
     visit.find("#options summary").click()
     visit.find("#way").select_option("search")
     visit.find("#top-k").fill("2")
@@ -118,7 +118,7 @@ def test_text_pane_shows_the_source_of_an_answer(visit: Visit) -> None:
     expect(visit.find(".answer")).to_be_focused()
 
 
-def test_best_first_is_sorted_by_the_score_that_is_shown(visit: Visit) -> None:
+def test_best_first_order_follows_the_shown_score(visit: Visit) -> None:
     visit.find("#options summary").click()
     shown: dict[str, list[float]] = {}
     for mode in ("hybrid", "vector"):
@@ -157,7 +157,7 @@ def test_wide_table_scrolls_in_its_own_box(visits: Visits, tmp_path: Path) -> No
         expect(visit.find("#text table").first.locator("tr").nth(2)).to_be_attached()
 
 
-def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> None:
+def test_near_misses_skipped_hits_and_gates_are_explained(visit: Visit) -> None:
     def change(route: Route) -> None:
         reply = route.fetch()
         bundle = reply.json()
@@ -201,7 +201,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
     expect(why).to_contain_text("No passage contains “insulin”, “dose”.")
 
 
-def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:
+def test_figure_is_shown_beside_its_passage(visit: Visit) -> None:
     visit.ask("How is the sluice gate of the mill lifted?")
 
     figure = visit.find("#panel-context .card .figure").first
@@ -218,7 +218,7 @@ def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:
     expect(visit.find("#text .figure img")).to_be_visible()
 
 
-def test_text_that_is_selected_can_be_asked_about_and_is_located(visit: Visit) -> None:
+def test_selected_text_can_be_asked_about_and_located(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.find("#s3").select_text()
     visit.find("#ask-selection").click()
@@ -231,7 +231,7 @@ def test_text_that_is_selected_can_be_asked_about_and_is_located(visit: Visit) -
     expect(visit.find("#selection")).to_be_hidden()
 
 
-def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> None:
+def test_markup_in_a_document_is_shown_as_text(visit: Visit) -> None:
     visit.open("markup.txt")
     expect(visit.find("#text")).to_contain_text(SCRIPT)
     visit.ask("What does the example about markup read?")
@@ -241,7 +241,7 @@ def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> N
     assert visit.find("#text img, #panel-context .card-text img").count() == 0
 
 
-def test_second_question_replaces_the_one_under_way(visit: Visit) -> None:
+def test_second_question_replaces_the_running_one(visit: Visit) -> None:
     held: list[Route] = []
     visit.page.route("**/retrieve?*", lambda route: held.append(route), times=1)
     visit.find("#question").fill("first")

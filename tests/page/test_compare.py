@@ -127,7 +127,7 @@ def test_generations_and_modes_are_compared_and_answered(visits: Visits, library
     assert [body["mode"] for body in bodies] == ["vector", "keyword"]
 
 
-def test_a_bound_reader_compares_only_what_was_read(visits: Visits, library: Served):
+def test_bound_reader_compares_only_read_text(visits: Visits, library: Served):
     token = library.token("--world", "harbour", "--reader", "cora")
     visit = visits(library.address, **DESK)
     visit.page.evaluate("(secret) => sessionStorage.setItem('truespan.token', secret)", token)
@@ -149,7 +149,7 @@ def test_a_bound_reader_compares_only_what_was_read(visits: Visits, library: Ser
 
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_the_view_can_be_read_on_every_screen(
+def test_comparison_fits_every_screen(
     visits: Visits, library: Served, screen: dict[str, Any], colours: str
 ) -> None:
     fragment = comparison("as=owner", "as=reader&reader=cora")

@@ -210,7 +210,7 @@ def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> Non
     expect(turn.locator(".answer .mode")).to_have_text("From the sources")
 
 
-def test_repeated_question_is_one_entry_that_leaves_documents_in_view(
+def test_repeated_question_is_listed_once_and_keeps_the_view(
     visits: Visits, tmp_path: Path
 ) -> None:
     with served(fill(tmp_path)) as running:
@@ -400,7 +400,7 @@ def test_without_a_chat_model_the_passages_are_the_answer(visit: Visit) -> None:
     expect(turn.locator(".support")).to_have_count(0)
 
 
-def test_server_that_stores_no_conversations_says_so_and_answers(visits: Visits, harbour: Served):
+def test_server_without_conversations_reports_it_and_answers(visits: Visits, harbour: Served):
     with served(harbour.library, conversation_days="0") as running:
         visit = visits(running.address, viewport=DESK)
         visit.failures_expected = True

@@ -149,7 +149,7 @@ def test_judged_answers_become_golden_queries(visits: Visits, library: Served):
     expect(visit.find(".outcome.found")).to_have_count(1)
 
 
-def test_a_question_that_was_compared_is_kept_as_a_golden_query(visits: Visits, library: Served):
+def test_compared_question_can_be_kept_as_a_golden_query(visits: Visits, library: Served):
     question = "How is the sluice gate lifted?"
     visit = open_page(visits, library, comparison("as=owner", "as=owner&mode=words", question))
     compared(visit).first.locator(".compare-keep").first.click()
@@ -264,7 +264,7 @@ def test_a_token_for_a_reader_cannot_evaluate(visits: Visits, library: Served):
 
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_the_report_can_be_read_on_every_screen(
+def test_report_fits_every_screen(
     visits: Visits, library: Served, screen: dict[str, Any], colours: str
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate", **screen, color_scheme=colours)

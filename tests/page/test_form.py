@@ -71,7 +71,7 @@ TINY = """() => [...document.querySelectorAll('a, button, input, select, summary
 """Controls that are smaller than 24 pixels."""
 
 
-def test_all_files_of_the_page_together_stay_under_570_kilobytes() -> None:
+def test_page_files_stay_under_570_kilobytes() -> None:
     assert sum(map(len, page_files().values())) < 570_000
 
 
@@ -87,7 +87,7 @@ def test_page_files_use_no_markup_and_no_other_host() -> None:
     assert not re.search(r"\sstyle=|<style|\son\w+=|<script(?![^>]*\ssrc=)", markup)
 
 
-def test_the_page_does_nothing_that_its_policy_forbids(visit: Visit) -> None:
+def test_page_respects_its_security_policy(visit: Visit) -> None:
     visit.ask(QUESTION)
     (page,) = [reply for reply in visit.responses if reply.url == visit.address]
     policy = page.header_value("content-security-policy") or ""
@@ -121,7 +121,7 @@ def everything(visit: Visit, reader: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_their_ground_in_both_schemes(
+def test_text_has_enough_contrast_in_both_schemes(
     visits: Visits, harbour: Served, scheme: str
 ) -> None:
     visit = visits(
@@ -136,7 +136,7 @@ def test_words_stand_out_from_their_ground_in_both_schemes(
     assert darkness is (scheme == "dark")
 
 
-def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
+def test_scheme_can_be_chosen_against_the_system_setting(visit: Visit) -> None:
     visit.find("#open-settings").click()
     visit.find("#theme").select_option("dark")
     visit.find("#settings-form button").last.click()
@@ -192,7 +192,7 @@ def test_every_control_is_large_enough_to_touch(visit: Visit) -> None:
     assert found == []
 
 
-def test_the_whole_way_can_be_gone_by_keyboard(visit: Visit) -> None:
+def test_page_can_be_used_by_keyboard_alone(visit: Visit) -> None:
     keys = visit.page.keyboard
     expect(visit.find("#s0")).to_be_attached()
 
@@ -233,7 +233,7 @@ def tabbed_to(visit: Visit, selector: str) -> bool:
     return False
 
 
-def test_every_control_has_a_name_and_the_page_its_landmarks(visit: Visit) -> None:
+def test_every_control_has_a_name_and_the_page_has_landmarks(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.ask(QUESTION)
     nameless = visit.page.evaluate(

@@ -44,7 +44,7 @@ def test_views_are_switched_by_links_and_by_back_and_forward(visit: Visit) -> No
     expect(visit.find("#question")).to_be_focused()
 
 
-def test_back_leads_to_the_document_before(visit: Visit) -> None:
+def test_back_returns_to_the_previous_document(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.open("mill.docx")
     visit.page.go_back()

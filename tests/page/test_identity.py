@@ -87,7 +87,7 @@ def test_people_sign_in_with_the_provider(
     {"state": "another"}, {"iss": "https://login.example.org"}, {"code": "invented"},
     {"error": "access_denied", "code": ""},
 ], ids=["state", "issuer", "code", "error"])  # fmt: skip
-def test_wrong_return_signs_nobody_in(
+def test_wrong_callback_signs_no_user_in(
     visits: Visits, company: Served, issuer: Issuer, returned: dict[str, str]
 ) -> None:
     issuer.user, issuer.returned = {"groups": ["staff"]}, returned
@@ -99,14 +99,14 @@ def test_wrong_return_signs_nobody_in(
 
 
 @proves("identity.page-sign-in")
-def test_code_of_somebody_else_is_not_exchanged(visits: Visits, company: Served, issuer: Issuer):
+def test_foreign_code_is_not_exchanged(visits: Visits, company: Served, issuer: Issuer):
     visit = arrive(visits, company, issuer, viewport=DESK)
     visit.page.goto(f"{company.address}?code=code-0&state=stolen")
     expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
     assert issuer.to(TOKEN) == []
 
 
-def test_owner_views_as_somebody_with_labels(visits: Visits, harbour: Served) -> None:
+def test_owner_can_view_as_a_caller_with_labels(visits: Visits, harbour: Served) -> None:
     visit = visits(harbour.address, viewport=DESK)
     visit.failures_expected = True
     expect(visit.find("#viewing")).to_be_hidden()

@@ -72,7 +72,7 @@ AT_REST = """async (sid) => {
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
-def test_every_jump_lands_with_the_sentence_lit_and_in_view(
+def test_every_jump_highlights_the_sentence_in_view(
     visits: Visits, coast: Served, size: tuple[int, int]
 ) -> None:
     width, height = size

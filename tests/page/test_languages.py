@@ -50,7 +50,7 @@ def test_german_texts_fit_on_a_phone(visits: Visits, harbour: Served) -> None:
     assert found == []
 
 
-def test_refusals_with_a_code_are_said_in_german(visits: Visits, harbour: Served):
+def test_refusals_with_a_code_are_shown_in_german(visits: Visits, harbour: Served):
     visit = visits(f"{harbour.address}#view=library", locale="de", **DESK)
     file: FilePayload = {"name": "a.docx", "mimeType": "text/plain", "buffer": b"no archive"}
     visit.find("#files").set_input_files(file)

@@ -101,7 +101,7 @@ def test_new_world_gets_the_model_of_its_languages(visits: Visits, empty: Served
         assert library.world("harbour").generations.list() == []
 
 
-def test_a_file_that_cannot_be_read_is_said_to_be_so(visit: Visit) -> None:
+def test_unreadable_file_is_reported(visit: Visit) -> None:
     upload(visit, "broken.docx", b"this is no archive")
     job = visit.find("#jobs .job").filter(has_text="broken.docx")
     expect(job).to_have_attribute("data-state", "failed")
@@ -135,7 +135,7 @@ def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
     assert len(numbers) == len(set(numbers))
 
 
-def test_a_server_that_is_gone_is_said_in_words_and_asked_again(visits: Visits, empty: Served):
+def test_unavailable_server_is_explained_and_retried(visits: Visits, empty: Served):
     visit = visits(empty.address, viewport=DESK)
     visit.find("#start-world-name").fill("gone")
     visit.find("#start-create").click()
@@ -179,7 +179,7 @@ def test_a_question_without_words_gets_a_hint_and_no_request(visit: Visit) -> No
     assert len(visit.requests) == before
 
 
-def test_a_wrong_token_is_refused_in_words_and_can_be_put_right(visit: Visit) -> None:
+def test_wrong_token_is_explained_and_can_be_replaced(visit: Visit) -> None:
     visit.failures_expected = True
     visit.find("#open-settings").click()
     visit.find("#token").fill("ts_wrong")
@@ -190,7 +190,7 @@ def test_a_wrong_token_is_refused_in_words_and_can_be_put_right(visit: Visit) ->
     expect(visit.find("#alerts")).to_be_empty()
 
 
-def test_a_reload_leads_back_to_the_same_document(visit: Visit) -> None:
+def test_reload_returns_to_the_same_document(visit: Visit) -> None:
     visit.open("mill.docx")
     visit.page.reload()
     expect(visit.find("#reading-title")).to_have_text("mill.docx")

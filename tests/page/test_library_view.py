@@ -190,7 +190,7 @@ def test_labels_are_edited_and_a_refusal_is_explained(visits: Visits, shelf: Ser
     assert SCRIPT not in visit.page.content()
 
 
-def test_each_uploaded_file_has_its_state_and_the_total_is_true(visits: Visits, shelf: Served):
+def test_each_uploaded_file_has_its_state_and_the_total_is_correct(visits: Visits, shelf: Served):
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit, "void")
     expect(visit.find("#no-documents")).to_contain_text("no documents yet")
@@ -214,7 +214,7 @@ def test_each_uploaded_file_has_its_state_and_the_total_is_true(visits: Visits, 
     expect(upload).to_have_count(0)
 
 
-def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Visits, shelf: Served):
+def test_deletion_is_confirmed_and_has_a_receipt(visits: Visits, shelf: Served):
     visit = visits(shelf.address, viewport=PHONE)
     enter(visit)
     find(visit, "note 54", "note 54.txt")
@@ -236,7 +236,7 @@ def test_a_deletion_is_confirmed_and_has_a_receipt(visits: Visits, shelf: Served
     expect(visit.find("#no-documents")).to_contain_text("No document matches")
 
 
-def test_a_job_of_another_process_is_stopped_and_resumed(
+def test_job_of_another_process_can_be_stopped_and_resumed(
     visits: Visits, shelf: Served, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -274,7 +274,7 @@ def test_a_job_of_another_process_is_stopped_and_resumed(
     find(visit, "log 2", "log 2.txt")
 
 
-def test_a_file_of_the_server_is_read_again(visits: Visits, shelf: Served) -> None:
+def test_server_file_can_be_read_again(visits: Visits, shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
     enter(visit)
     find(visit, "a report with", "A report with")
@@ -289,7 +289,7 @@ def test_a_file_of_the_server_is_read_again(visits: Visits, shelf: Served) -> No
     expect(latest.locator(".upload-files li")).to_contain_text("unchanged")
 
 
-def test_a_token_bound_to_a_reader_sees_nothing_of_the_library(visits: Visits, shelf: Served):
+def test_token_of_a_reader_sees_no_library_view(visits: Visits, shelf: Served):
     secret = shelf.token("--world", "harbour", "--reader", "ada")
     visit = visits(shelf.address, viewport=PHONE)
     visit.find("#open-settings").click()

@@ -127,7 +127,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def test_markdown_of_an_answer_creates_own_elements_only(visit: Visit) -> None:
+def test_markdown_of_an_answer_creates_known_elements_only(visit: Visit) -> None:
     rendered = [visit.page.evaluate(RENDER, text) for text, _ in PLAIN]
     assert [
         (text, found)

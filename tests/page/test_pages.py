@@ -41,7 +41,7 @@ def enter(visits: Visits, pier: Served, title: str, width: int = 1280) -> Visit:
     return visit
 
 
-def test_page_of_another_document_is_never_left_in_the_pane(visits: Visits, pier: Served) -> None:
+def test_page_of_another_document_does_not_stay_in_the_pane(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.find("#as-page").click()
     expect(visit.find(".leaf img")).to_be_visible()
@@ -80,7 +80,7 @@ def test_page_shows_the_found_sentence(visits: Visits, pier: Served, width: int)
     expect(visit.find("#text")).to_be_visible()
 
 
-def test_pages_are_turned_to_the_end(visits: Visits, pier: Served) -> None:
+def test_pages_can_be_turned_to_the_end(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.failures_expected = True
     visit.find("#as-page").click()
@@ -93,7 +93,7 @@ def test_pages_are_turned_to_the_end(visits: Visits, pier: Served) -> None:
     expect(visit.find("#page-on")).to_be_disabled()
 
 
-def test_reader_sees_read_words_of_the_page(visits: Visits, pier: Served) -> None:
+def test_reader_sees_read_text_of_the_page(visits: Visits, pier: Served) -> None:
     visit = enter(visits, pier, "The Heron")
     visit.failures_expected = True
     visit.as_reader("ada")

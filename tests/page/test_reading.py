@@ -92,7 +92,7 @@ def test_unread_text_is_removed_before_the_reply(visit: Visit) -> None:
         held[0].continue_()
 
 
-def test_reader_replies_hold_no_word_ahead_of_the_slider(visit: Visit) -> None:
+def test_reader_replies_have_no_word_beyond_the_slider(visit: Visit) -> None:
     reading(visit, "near", 3)
     for sid in (LAST_READ, 7, -1, 10):
         visit.read_to(sid)
@@ -107,7 +107,7 @@ def test_reader_replies_hold_no_word_ahead_of_the_slider(visit: Visit) -> None:
     expect(visit.find("#panel-answer")).not_to_contain_text(UNREAD[0])
 
 
-def test_the_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> None:
+def test_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> None:
     reading(visit, "marked", LAST_READ)
     expect(visit.find("#boundary q")).to_contain_text(BOUNDARY)
     expect(visit.find(f"#s{LAST_READ} + #here")).to_have_text("You are here")
@@ -206,7 +206,7 @@ def test_unrecorded_position_stays_a_preview_with_a_report(visit: Visit) -> None
     expect(visit.find("#position-label")).to_contain_text("Sentence 5 of")
 
 
-def test_selection_can_be_read_to_and_asked_about(visit: Visit) -> None:
+def test_selected_text_can_be_read_to_and_asked_about(visit: Visit) -> None:
     reading(visit, "selecting", 4)
     visit.find("#veil").uncheck()
 
@@ -255,7 +255,7 @@ def test_reader_token_shows_read_part_and_cannot_move(
     assert all(secret not in place for place in kept)
 
 
-def test_a_figure_that_lies_ahead_is_veiled_with_its_words(visit: Visit) -> None:
+def test_unread_figure_is_hidden_with_its_words(visit: Visit) -> None:
     visit.open("mill.docx")
     visit.as_reader("figures")
     visit.read_to(1)

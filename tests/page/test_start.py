@@ -102,7 +102,7 @@ def test_required_token_is_asked_for_first(visits: Visits, guarded: Served) -> N
     expect(visit.find("#view-signin")).to_be_visible()
 
 
-def test_a_token_that_ends_leads_back_to_signing_in(visits: Visits, guarded: Served):
+def test_expired_token_leads_back_to_signing_in(visits: Visits, guarded: Served):
     visit = visits(guarded.address, viewport=DESK)
     visit.failures_expected = True
     visit.sign_in(guarded.token("--all-worlds"))

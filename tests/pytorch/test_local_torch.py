@@ -126,7 +126,7 @@ def test_padded_batch_gives_the_vectors_of_single_texts(
     assert min(map(cosine, found, expected)) > 0.99999
 
 
-def test_weights_are_those_that_the_network_multiplies_with() -> None:
+def test_weights_equal_those_of_the_network() -> None:
     weights = read_weights(MODEL.read(NETWORK_FILE))
     found = dequantise(weights)
     assert len(found) == 3 + 2 + 12 * 16

@@ -123,7 +123,7 @@ def test_text_that_is_too_long_is_refused_whole(folder: Path) -> None:
 
 
 @proves("embedding.torch")
-def test_profile_changes_with_everything_that_decides_a_vector(tmp_path: Path) -> None:
+def test_profile_changes_with_everything_that_affects_a_vector(tmp_path: Path) -> None:
     original = save_encoder(tmp_path / "a")
     profile = embed(original).profile
     assert embed(save_encoder(tmp_path / "same")).profile.revision == profile.revision
@@ -351,7 +351,7 @@ def rerank(folder: Path, seconds: float = 30) -> TorchReranker:
     return TorchReranker(found, "cpu", clock=SystemClock(), seconds=seconds)
 
 
-def test_reranker_scores_each_pair_alone(tmp_path: Path) -> None:
+def test_reranker_scores_each_pair_independently(tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder  # pyright: ignore[reportMissingImports]
     from torch.nn import Identity  # pyright: ignore[reportMissingImports]
 

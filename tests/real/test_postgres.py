@@ -83,9 +83,7 @@ def test_a_library_is_prepared_filled_examined_and_deleted(tmp_path: Path) -> No
     assert backup.exists()
 
 
-def test_a_server_that_is_not_there_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_server_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address("DATABASE_URL")
     monkeypatch.setenv("TRUESPAN_STORE_URL", "postgresql://nobody@127.0.0.1:9/nothing")
     with raises_code("store_unavailable"):

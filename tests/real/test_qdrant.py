@@ -97,7 +97,7 @@ def test_a_collection_belongs_to_the_library_that_created_it(options: ServerOpti
     assert claimed == 1
 
 
-def test_a_server_that_is_not_there_and_a_wrong_key_are_named(options: ServerOptions) -> None:
+def test_missing_server_and_wrong_key_are_named(options: ServerOptions) -> None:
     scope = new_scope()
     gone = QdrantServerIndex(replace(options, url="http://127.0.0.1:9"), SystemClock())
     with pytest.raises(IndexUnavailable, match="cannot be reached"):

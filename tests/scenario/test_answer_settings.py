@@ -67,7 +67,7 @@ def _spelled(value: Any) -> str:
         ({"answer_retrieval_distance": "Cosine"}, "answer_retrieval_distance"),
     ],
 )
-def test_settings_that_contradict_each_other_refuse_to_start(
+def test_contradictory_settings_are_refused_at_start(
     tmp_path: Path, settings: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(InvalidConfiguration) as refused:
@@ -78,7 +78,7 @@ def test_settings_that_contradict_each_other_refuse_to_start(
 
 
 @proves("settings.thresholds-ordered")
-def test_equal_thresholds_start(tmp_path: Path) -> None:
+def test_equal_thresholds_are_accepted(tmp_path: Path) -> None:
     with opened(
         tmp_path, answer_threshold_low=0.55, answer_short_query_threshold_low=0.58
     ) as open_:
@@ -86,7 +86,7 @@ def test_equal_thresholds_start(tmp_path: Path) -> None:
 
 
 @proves("decision.short-query-tightens")
-def test_usual_calibrated_and_short_thresholds_combine_to_the_stricter(tmp_path: Path) -> None:
+def test_usual_calibrated_and_short_thresholds_use_the_strictest(tmp_path: Path) -> None:
     raised = {"answer_threshold_low": 0.7, "answer_threshold_high": 0.8}
     short = {"answer_short_query_threshold_low": 0.75, "answer_short_query_threshold_high": 0.9}
     looser = {"answer_short_query_threshold_low": 0.1, "answer_short_query_threshold_high": 0.85}
@@ -116,7 +116,7 @@ def test_usual_calibrated_and_short_thresholds_combine_to_the_stricter(tmp_path:
 
 @proves("settings.raw-bounds")
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> None:
+def test_raw_scores_with_raw_thresholds_are_accepted(tmp_path: Path, distance: str) -> None:
     bounds = {f"answer_raw_{distance}_low": 0.1, f"answer_raw_{distance}_high": 0.6}
     others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
 
@@ -127,7 +127,7 @@ def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> 
 
 
 @proves("settings.raw-bounds")
-def test_raw_thresholds_of_another_distance_refuse_to_start(tmp_path: Path) -> None:
+def test_raw_thresholds_of_another_distance_are_refused_at_start(tmp_path: Path) -> None:
     bounds = {"answer_raw_dot_low": 0.1, "answer_raw_dot_high": 0.6}
     others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
 
@@ -136,7 +136,7 @@ def test_raw_thresholds_of_another_distance_refuse_to_start(tmp_path: Path) -> N
 
 
 @proves("index.distance-agrees")
-def test_unavailable_distance_refuses_to_start(tmp_path: Path) -> None:
+def test_unavailable_distance_is_refused_at_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="answer_retrieval_distance is 'dot'"):
         opened(tmp_path, given=False, answer_retrieval_distance="dot")
 
@@ -155,7 +155,7 @@ def test_text_may_be_excluded_where_figures_have_chunks(tmp_path: Path) -> None:
 
 
 @proves("index.distance-agrees")
-def test_a_distance_that_is_not_the_profiles_is_an_error_before_the_search(tmp_path: Path) -> None:
+def test_distance_unlike_the_profile_is_an_error_before_the_search(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So."), watched=True)
     room.scores(0.7)
     world = room.with_rules(distance=Distance.DOT)
@@ -169,7 +169,7 @@ def test_a_distance_that_is_not_the_profiles_is_an_error_before_the_search(tmp_p
 
 
 @proves("decision.normalised-similarity")
-def test_scores_of_a_dot_product_are_mapped_before_thresholds_are_asked(tmp_path: Path) -> None:
+def test_dot_products_are_mapped_before_thresholds_apply(tmp_path: Path) -> None:
     embedder = ScoreEmbedder(profile=other_profile(dimensions=4, distance=Distance.DOT))
     room = study(tmp_path, primary=Scripted("So [1]."), embedder=embedder, index=Mapped())
     room.scores(0.1, 0.2)

@@ -54,7 +54,7 @@ def test_best_passage_decides_between_rag_and_hybrid(
         ({"min_total_context_chars": 5000}, "min_total_context_chars"),
     ],
 )
-def test_one_gate_that_fails_is_enough_to_fall_back(
+def test_single_failed_gate_causes_a_fallback(
     tmp_path: Path, rule: dict[str, Any], failed: str
 ) -> None:
     room = study(tmp_path, primary=Scripted(SAID), fallback=Scripted("In general, a hook."))
@@ -82,7 +82,7 @@ def test_one_gate_that_fails_is_enough_to_fall_back(
         ((0.52,), "**no_context**.\n", "primary_no_context"),
     ],
 )
-def test_falling_back_gives_the_words_of_the_fallback_model_and_no_sources(
+def test_fallback_has_the_words_of_its_model_and_no_sources(
     tmp_path: Path, scores: tuple[float, ...], reply: str, reason: str
 ) -> None:
     fallback = Scripted("On a hook, I suppose.", name="test/fallback")
@@ -95,7 +95,7 @@ def test_falling_back_gives_the_words_of_the_fallback_model_and_no_sources(
 
 
 @proves("decision.fallback")
-def test_only_excluded_kinds_found_is_nothing_usable(tmp_path: Path) -> None:
+def test_excluded_kinds_alone_are_nothing_usable(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID), fallback=Scripted("Perhaps."))
     room.scores(0.9)
     rules = {"exclude_chunk_types_from_llm": ("figure",), "max_context_chars": 100}
@@ -107,7 +107,7 @@ def test_only_excluded_kinds_found_is_nothing_usable(tmp_path: Path) -> None:
 
 
 @proves("decision.used-llm")
-def test_the_fallback_model_is_told_the_question_and_no_context(tmp_path: Path) -> None:
+def test_fallback_model_gets_the_question_and_no_context(tmp_path: Path) -> None:
     fallback = Scripted("Perhaps.")
     asked(tmp_path, 0.7, primary=Scripted("NO_CONTEXT"), fallback=fallback)
 
@@ -126,7 +126,7 @@ def test_the_fallback_model_is_told_the_question_and_no_context(tmp_path: Path) 
         ({"fallback": Scripted("NO_CONTEXT")}, (0.1,), "fallback_silent", "had no answer"),
     ],
 )
-def test_without_words_of_any_model_the_answer_is_a_refusal(
+def test_answer_without_a_model_reply_is_a_refusal(
     tmp_path: Path, models: dict[str, Any], scores: tuple[float, ...], refusal: str, words: str
 ) -> None:
     answer = asked(tmp_path, *scores, **models)
@@ -199,7 +199,7 @@ def test_sources_are_all_partial_or_none(
         ("keys", 0.58, "rag", True),
     ],
 )
-def test_a_short_query_is_held_to_more(
+def test_short_query_has_stricter_thresholds(
     tmp_path: Path, query: str, best: float, mode: str, tightened: bool
 ) -> None:
     answer = asked(tmp_path, best, query=query)
@@ -262,7 +262,7 @@ def test_sources_are_in_the_order_of_the_search_or_of_the_contract(
 
 
 @proves("decision.metadata-sorted")
-def test_a_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> None:
+def test_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     words = " ".join(f"word{number:03}" for number in range(60))
     room.add(a__txt=scored(0.8, words), b__txt=scored(0.7, "x" * 300))
@@ -276,7 +276,7 @@ def test_a_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> Non
 
 
 @proves("decision.explain-logged")
-def test_the_log_has_the_explanation_with_a_marked_query_and_no_text(tmp_path: Path) -> None:
+def test_log_has_the_explanation_with_a_marked_query_and_no_text(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
 
@@ -292,7 +292,7 @@ def test_the_log_has_the_explanation_with_a_marked_query_and_no_text(tmp_path: P
 
 
 @proves("decision.explain-logged")
-def test_the_log_has_the_query_itself_only_where_the_operator_says_so(tmp_path: Path) -> None:
+def test_log_has_the_query_only_if_configured(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
 
@@ -320,7 +320,7 @@ def test_failed_provider_is_an_error_without_fallback_or_log(tmp_path: Path, whe
 
 
 @proves("decision.fallback")
-def test_a_fallback_model_that_fails_is_an_error_too(tmp_path: Path) -> None:
+def test_failed_fallback_model_is_an_error(tmp_path: Path) -> None:
     broken = Scripted(["Perhaps ", ProviderUnavailable("It broke off.")])
     room = study(tmp_path, primary=Scripted(SAID), fallback=broken)
 
@@ -331,7 +331,7 @@ def test_a_fallback_model_that_fails_is_an_error_too(tmp_path: Path) -> None:
 
 
 @proves("decision.explain-fields")
-def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_path: Path) -> None:
+def test_domain_has_the_same_thresholds_and_is_named_as_target(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
     assert room.lib.store.worlds.move_alias(room.lib.scope(room.world), "harbour")
@@ -344,7 +344,7 @@ def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_pat
 
 
 @proves("decision.explain-logged")
-def test_the_log_is_pruned_by_number_and_by_age_as_it_is_written(tmp_path: Path) -> None:
+def test_log_is_pruned_by_number_and_age_on_writing(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
     few = room.with_rules(usage_records=3)
@@ -361,7 +361,7 @@ def test_the_log_is_pruned_by_number_and_by_age_as_it_is_written(tmp_path: Path)
 
 
 @proves("decision.explain-logged")
-def test_log_kept_for_no_days_is_no_log(tmp_path: Path) -> None:
+def test_log_kept_for_zero_days_is_disabled(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
 
@@ -370,7 +370,7 @@ def test_log_kept_for_no_days_is_no_log(tmp_path: Path) -> None:
 
 
 @proves("decision.explain-logged")
-def test_a_world_does_not_see_the_log_of_another(tmp_path: Path) -> None:
+def test_world_does_not_see_the_log_of_another(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
     room.world.answer(QUESTION)

@@ -158,7 +158,7 @@ def refuse() -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
+def test_deleted_upload_leaves_no_byte_in_any_file(home: Path) -> None:
     with opened(home) as made:
         world, text = uploaded_twice(made)
         own = vectors(made)
@@ -247,7 +247,7 @@ lib.library._components.queue.wait()
 
 
 @proves("tenants.no-stall")
-def test_a_job_that_ends_its_process_is_not_taken_up_for_ever(tmp_path: Path) -> None:
+def test_job_that_ends_its_process_is_not_retried_forever(tmp_path: Path) -> None:
     def run(action: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-c", RUN, str(tmp_path), action],

@@ -36,7 +36,7 @@ def backup(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @proves("upkeep.backup-restores")
-def test_every_flipped_byte_is_noticed_or_changes_nothing(backup: Path, tmp_path: Path) -> None:
+def test_every_flipped_byte_is_detected_or_changes_nothing(backup: Path, tmp_path: Path) -> None:
     whole, rng = backup.read_bytes(), random.Random(5)
     sound = truespan.verify_backup(backup)
     places = {
@@ -83,9 +83,7 @@ def forged(path: Path, backup: Path, **changes: object) -> Path:
         "truespan.toml", "keys/other.key",
     ],
 )  # fmt: skip
-def test_a_name_that_does_not_belong_into_a_backup_is_refused(
-    backup: Path, tmp_path: Path, name: str
-) -> None:
+def test_foreign_name_in_a_backup_is_refused(backup: Path, tmp_path: Path, name: str) -> None:
     path = forged(tmp_path / "forged", backup, extra={name: b"x"})
     with pytest.raises(BackupInvalid):
         truespan.restore(path, tmp_path / "inner" / "again")
@@ -105,7 +103,7 @@ def test_a_name_that_does_not_belong_into_a_backup_is_refused(
     ],
     ids=["format", "schema", "bomb", "size", "empty"],
 )
-def test_a_manifest_that_cannot_be_is_refused(
+def test_invalid_manifest_is_refused(
     backup: Path, tmp_path: Path, changes: dict, words: str
 ) -> None:
     path = forged(tmp_path / "forged", backup, **changes)
@@ -116,14 +114,14 @@ def test_a_manifest_that_cannot_be_is_refused(
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04", STORY.encode()])
-def test_a_file_that_is_no_backup_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_a_backup_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "strange").write_bytes(content)
     with pytest.raises(BackupInvalid):
         truespan.verify_backup(tmp_path / "strange")
 
 
 @proves("upkeep.backup-restores")
-def test_an_archive_of_somebody_else_is_refused(backup: Path, tmp_path: Path) -> None:
+def test_foreign_archive_is_refused(backup: Path, tmp_path: Path) -> None:
     foreign = io.BytesIO()
     with zipfile.ZipFile(foreign, "w") as archive:
         archive.writestr("store.db", b"x")
@@ -148,7 +146,7 @@ def test_exchanged_member_of_an_archive_is_refused(backup: Path, tmp_path: Path)
 
 
 @proves("upkeep.backup-restores")
-def test_a_store_with_statements_of_its_own_is_refused(backup: Path, tmp_path: Path, source: Path):
+def test_store_with_added_statements_is_refused(backup: Path, tmp_path: Path, source: Path):
     import apsw
 
     with zipfile.ZipFile(backup) as archive:
@@ -186,7 +184,7 @@ def test_backup_replaces_no_link_in_the_library(source: Path, tmp_path: Path) ->
 
 
 @proves("upkeep.backup-restores")
-def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(source: Path, backup: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     with opened(source) as library:
         with pytest.raises(InvalidArgument):

@@ -82,7 +82,7 @@ def test_restored_library_answers_byte_for_byte(source: Path, tmp_path: Path, ve
 
 
 @proves("upkeep.backup-restores")
-def test_restoring_with_vectors_asks_no_provider(backup: Path, tmp_path: Path) -> None:
+def test_restoring_with_vectors_sends_no_provider_request(backup: Path, tmp_path: Path) -> None:
     report = truespan.restore(backup, home(tmp_path / "again"))
     assert (report.pending, report.written > 10) == (0, True)
     retire(tmp_path / "again")
@@ -90,7 +90,7 @@ def test_restoring_with_vectors_asks_no_provider(backup: Path, tmp_path: Path) -
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_backup_is_refused_and_nothing_is_made(
+def test_truncated_backup_is_refused_and_creates_nothing(
     backup: Path, tmp_path: Path, part: float
 ) -> None:
     whole = backup.read_bytes()
@@ -103,7 +103,7 @@ def test_a_truncated_backup_is_refused_and_nothing_is_made(
 
 
 @proves("upkeep.backup-restores")
-def test_a_library_that_is_there_is_not_restored_over(source: Path, backup: Path, tmp_path: Path):
+def test_existing_library_is_not_replaced_by_a_restore(source: Path, backup: Path, tmp_path: Path):
     again = home(tmp_path / "again")
     with opened(again, create=True) as library:
         library.create_world("mine")
@@ -115,7 +115,7 @@ def test_a_library_that_is_there_is_not_restored_over(source: Path, backup: Path
 
 
 @proves("upkeep.backup-restores")
-def test_keys_and_settings_are_in_a_backup_only_if_asked_for(source: Path, tmp_path: Path) -> None:
+def test_keys_and_settings_are_in_a_backup_only_on_request(source: Path, tmp_path: Path) -> None:
     (source / "usage.key").write_bytes(b"a secret of thirty-two bytes....")
     with opened(source) as library:
         plain = library.backup(tmp_path / "plain")
@@ -164,7 +164,7 @@ def test_killed_backup_is_whole_or_absent_and_cleared_later(source: Path, tmp_pa
 
 
 @proves("upkeep.backup-restores")
-def test_a_restore_killed_at_any_step_leaves_no_half_library(
+def test_restore_killed_at_any_step_leaves_no_half_library(
     source: Path, backup: Path, tmp_path: Path
 ) -> None:
     with opened(source) as library:
@@ -189,7 +189,7 @@ def test_a_restore_killed_at_any_step_leaves_no_half_library(
 
 
 @proves("upkeep.backup-restores")
-def test_only_the_owner_of_the_whole_library_may_back_it_up(source: Path, tmp_path: Path) -> None:
+def test_only_the_owner_of_the_whole_library_can_back_it_up(source: Path, tmp_path: Path) -> None:
     guest = Authority(worlds=frozenset(), verbs=frozenset({Verb.READ}))
     library = open_library(source, embedder=WordEmbedder(), counter=WordCounter(), authority=guest)
     with library, pytest.raises(TruespanError) as refused:

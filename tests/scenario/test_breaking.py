@@ -84,7 +84,7 @@ def test_stopped_replacement_keeps_images_of_active_revision(
 
 
 @proves("ingest.delete-order")
-def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
+def test_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
         lib = library(tmp_path / str(step), ALL)
@@ -105,7 +105,7 @@ def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
 
 
 @proves("figures.images-behind-flag")
-def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> None:
+def test_two_concurrent_runs_over_one_document_lose_no_image(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     world = lib.library.create_world("world")
     path = lib.folder / "report.docx"
@@ -125,7 +125,7 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
 
 
 @proves("figures.images-behind-flag")
-def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_path: Path) -> None:
+def test_earlier_run_keeps_the_images_of_a_later_revision(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     assets, world = lib.library._components.assets, lib.library.create_world("world")
     images = lib.library._components.parser.parse(
@@ -169,7 +169,7 @@ def assert_told_alike(lib: LibraryFixture, name: str, versions: list[bytes], upt
 
 
 @proves("reading.non-interference")
-def test_an_outline_of_later_pages_renames_nothing_before_them(tmp_path: Path) -> None:
+def test_outline_of_later_pages_renames_nothing_before_them(tmp_path: Path) -> None:
     heading = column(["Chapter One"], top=720)
     begun = column(["The lamp burned in the night. Nobody knew who", "had lit it."], top=680)
     pages = [Page([*heading, *begun]), Page(column(["The key hung in the hall."]))]
@@ -181,7 +181,7 @@ def test_an_outline_of_later_pages_renames_nothing_before_them(tmp_path: Path) -
 
 
 @proves("reading.non-interference")
-def test_no_later_picture_of_a_book_changes_what_its_cover_is_called(tmp_path: Path) -> None:
+def test_later_picture_does_not_rename_the_cover(tmp_path: Path) -> None:
     pictures = {f"OEBPS/{name}.png": PNG + name.encode() for name in ("cover", "a", "b")}
     items = {"cover.png": 'properties="cover-image"', "a.png": "", "b.png": ""}
     opening = epub_page(
@@ -205,7 +205,7 @@ def test_no_later_picture_of_a_book_changes_what_its_cover_is_called(tmp_path: P
 
 
 @proves("sanitise.before-chunking")
-def test_no_value_stays_in_dates_codes_or_addresses_of_pictures(tmp_path: Path) -> None:
+def test_values_in_dates_codes_and_picture_addresses_are_redacted(tmp_path: Path) -> None:
     preparation = Preparation(figures=replace(ALL, debug=True), sanitizer=Sanitizer(Mode.ON))
     lib = make_library(tmp_path, preparation=preparation)
     page = (

@@ -85,7 +85,7 @@ def test_every_chapter_of_one_chunk_shows_its_own_text(lib: LibraryFixture, worl
 
 
 @proves("request.inside-the-chapter")
-def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
+def test_displayed_part_has_its_own_hash_tokens_sentences_and_place(world: World) -> None:
     [chunk] = world.retrieve("the lamp rule", **ANY).retrieved_chunks
     part = world.retrieve("the lamp rule", **ANY, chapter="keys")
     [own], [note] = part.retrieved_chunks, part.metadata.sources
@@ -107,7 +107,7 @@ def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World
 
 
 @proves("request.inside-the-chapter")
-def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: Path) -> None:
+def test_separated_parts_of_one_section_are_shown_apart(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     text = "".join(
@@ -159,7 +159,7 @@ def test_chunks_that_begin_or_end_within_a_sentence_are_cut_at_the_chapter(tmp_p
 
 
 @proves("request.chapter-filter")
-def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None:
+def test_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None:
     rows = {
         ("holiday", None): ("chapter_not_found", "'Holidays'"),
         ("Expences", None): ("chapter_not_found", "'Expenses'"),
@@ -177,7 +177,7 @@ def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None
 
 
 @proves("request.inside-the-chapter")
-def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
+def test_damaged_sentences_do_not_cut_a_chunk(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     world.ingest(lib.write("handbook.md", HANDBOOK))
@@ -220,7 +220,7 @@ def test_point_with_missing_chapters_is_reported_and_rewritten(tmp_path: Path) -
 
 
 @proves("request.inside-the-chapter")
-def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
+def test_single_name_equals_a_list_of_one(tmp_path: Path) -> None:
     from truespan.index.filters import indexed_point
 
     lib = make_library(tmp_path)

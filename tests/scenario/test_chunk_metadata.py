@@ -40,7 +40,7 @@ def chunks(world: World) -> list:
 
 
 @proves("chunking.metadata")
-def test_a_chunk_knows_its_source_its_labels_and_its_language(lib: LibraryFixture, world: World):
+def test_chunk_has_its_source_labels_and_language(lib: LibraryFixture, world: World):
     world.ingest(lib.write("a.txt", TEXT), tags=["sea", "quiet"], language="en", version="2.0")
 
     [record] = chunks(world)
@@ -90,7 +90,7 @@ def test_repetitions_ahead_change_nothing_for_a_reader(lib: LibraryFixture) -> N
 
 
 @proves("request.language-constraint")
-def test_a_language_that_nobody_declares_is_detected_and_filtered_on(
+def test_undeclared_language_is_detected_and_can_be_filtered(
     lib: LibraryFixture, world: World
 ) -> None:
     world.ingest([lib.write("a.txt", TEXT * 3), lib.write("b.txt", GERMAN)])
@@ -104,7 +104,7 @@ def test_a_language_that_nobody_declares_is_detected_and_filtered_on(
 
 
 @proves("chunking.metadata")
-def test_every_chunk_of_a_pdf_knows_its_page(lib: LibraryFixture) -> None:
+def test_every_chunk_of_a_pdf_has_its_page(lib: LibraryFixture) -> None:
     pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
     path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ def test_every_chunk_of_a_pdf_knows_its_page(lib: LibraryFixture) -> None:
 
 
 @proves("chunking.metadata")
-def test_what_is_shown_of_a_chunk_says_where_it_lies(lib: LibraryFixture) -> None:
+def test_displayed_chunk_has_its_place(lib: LibraryFixture) -> None:
     pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
     path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(exist_ok=True)
@@ -181,7 +181,7 @@ def test_each_chunk_of_a_table_has_its_header(lib: LibraryFixture):
 
 
 @proves("chunking.whole-tables")
-def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(lib: LibraryFixture):
+def test_contract_world_keeps_the_text_of_a_table_unchanged(lib: LibraryFixture):
     assert add(lib, "travel", "contract").documents.text("limits.md").endswith(CANONICAL)
 
 
@@ -213,7 +213,7 @@ def test_context_has_markdown_tables_that_count_against_the_budget(lib: LibraryF
 
 
 @proves("chunking.whole-tables")
-def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(lib: LibraryFixture):
+def test_contract_world_has_unchanged_rows_in_its_context(lib: LibraryFixture):
     world = add(lib, "travel", "contract")
 
     for context in (world.search("meal").context, world.retrieve("meal").context):
@@ -222,7 +222,7 @@ def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(lib: Libr
 
 
 @proves("reading.non-interference")
-def test_table_in_a_book_reads_the_same_whatever_follows(lib: LibraryFixture):
+def test_table_in_a_book_does_not_depend_on_later_text(lib: LibraryFixture):
     world = lib.library.create_world("lamps", defaults="recommended")
     beginning = "lamp | oil\n\n" + " ".join(f"Lamp {number} is lit." for number in range(7))
     responses = set[str]()
@@ -291,7 +291,7 @@ FOUND: dict[str, tuple[str, str | None, str | None]] = {
 
 
 @proves("loader.sheets", "ingest.no-duplicates")
-def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> None:
+def test_folder_of_many_formats_is_found_with_places(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for name, content in FILES.items():
@@ -313,7 +313,7 @@ def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> No
 
 
 @proves("loader.sheets")
-def test_a_figure_is_found_in_the_sheet_and_cells_it_is_from(tmp_path: Path) -> None:
+def test_number_is_found_with_its_sheet_and_cells(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")
     world = lib.library.create_world("world")
     months = ("January", "February", "March", "April", "May")

@@ -78,7 +78,7 @@ def runs(tmp_path: Path) -> TwoRuns:
 
 @proves("ingest.copies", "store.second-process")
 @pytest.mark.parametrize("copies", ["keep", "refuse", "link"])
-def test_documents_of_a_concurrent_run_are_no_copies(runs: TwoRuns, copies: str) -> None:
+def test_documents_of_a_concurrent_run_are_not_copies(runs: TwoRuns, copies: str) -> None:
     report = runs.run(runs.first.folder / "files" / "d", copies)
 
     [other] = runs.outcome
@@ -106,7 +106,7 @@ def test_waiting_run_can_be_cancelled(runs: TwoRuns) -> None:
 
 
 @proves("store.second-process")
-def test_killed_run_holds_up_no_other(lib: LibraryFixture) -> None:
+def test_killed_run_blocks_no_other(lib: LibraryFixture) -> None:
     world = lib.world(base__txt="The base document.")
     path, killed = lib.write("a.txt", "The lamp went out."), f"{socket.gethostname()}/999999999:1"
     scope = lib.scope(world)

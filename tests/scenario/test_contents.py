@@ -40,7 +40,7 @@ def without_marks(blocks: Sequence[Block]) -> list[Block]:
 
 
 @proves("reading.every-surface")
-def test_a_reader_is_told_of_chapters_only_as_they_are_reached(lib: LibraryFixture) -> None:
+def test_chapters_are_named_only_as_a_reader_reaches_them(lib: LibraryFixture) -> None:
     reader = read_in(lib).reader("ann")
     for reached in range(1, len(NAMES) + 1):
         reader.set_position("book.txt", through_chapter=str(reached))
@@ -54,7 +54,7 @@ def test_a_reader_is_told_of_chapters_only_as_they_are_reached(lib: LibraryFixtu
 
 
 @proves("reading.every-surface")
-def test_the_owner_keeps_the_list(lib: LibraryFixture) -> None:
+def test_owner_sees_the_whole_list(lib: LibraryFixture) -> None:
     world = read_in(lib)
 
     found = world.search("contents hook or me this time", top_k=20).passages
@@ -66,7 +66,7 @@ def test_the_owner_keeps_the_list(lib: LibraryFixture) -> None:
 
 
 @proves("reading.never-past-position")
-def test_a_line_of_the_list_is_no_reading_position(lib: LibraryFixture) -> None:
+def test_line_of_a_contents_list_is_not_a_reading_position(lib: LibraryFixture) -> None:
     reader = read_in(lib).reader("ann")
     reader.set_position("book.txt", passage=CHAPTERS[1])
 

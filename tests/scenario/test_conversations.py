@@ -73,7 +73,7 @@ def with_rules(made: Study, **rules: Any) -> World:
 
 
 @proves("conversations.standalone")
-def test_a_follow_up_is_searched_for_as_a_question_of_its_own(tmp_path: Path) -> None:
+def test_follow_up_is_searched_for_as_a_complete_question(tmp_path: Path) -> None:
     rewritten = "And did Captain Ahab leave the whale of Nantucket in winter?"
     made = whale(tmp_path, "Captain Ahab did [1].", rewritten, "Because of the winter [1].")
     talk = made.world.conversation()
@@ -100,7 +100,7 @@ def test_a_follow_up_is_searched_for_as_a_question_of_its_own(tmp_path: Path) ->
 
 
 @proves("conversations.standalone")
-def test_a_rewrite_with_a_word_of_its_own_is_not_used(tmp_path: Path) -> None:
+def test_rewrite_with_a_new_word_is_not_used(tmp_path: Path) -> None:
     made = whale(tmp_path, "Ahab did [1].", "Why did Ishmael drown?", "Because of winter [1].")
     talk = made.world.conversation()
     talk.ask(FIRST)
@@ -115,7 +115,7 @@ def test_a_rewrite_with_a_word_of_its_own_is_not_used(tmp_path: Path) -> None:
 
 
 @proves("conversations.standalone")
-def test_a_rewrite_that_is_too_long_for_the_model_is_dropped(tmp_path: Path) -> None:
+def test_rewrite_over_the_model_limit_is_dropped(tmp_path: Path) -> None:
     talk = whale(tmp_path).world.conversation()
     talk.ask(FIRST)
     words = "harbour " * 120
@@ -127,7 +127,7 @@ def test_a_rewrite_that_is_too_long_for_the_model_is_dropped(tmp_path: Path) -> 
 
 
 @proves("conversations.standalone")
-def test_a_question_that_stands_alone_stays_as_it_is(tmp_path: Path) -> None:
+def test_independent_question_is_not_rewritten(tmp_path: Path) -> None:
     talk = whale(tmp_path).world.conversation()
     talk.ask(FIRST)
 
@@ -141,7 +141,7 @@ def test_a_question_that_stands_alone_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @proves("conversations.history-no-evidence")
-def test_earlier_turns_reach_the_model_fenced_and_without_numbers(tmp_path: Path) -> None:
+def test_earlier_turns_reach_the_model_fenced_and_unnumbered(tmp_path: Path) -> None:
     said = "Ahab lost it in a great storm of the north"
     made = whale(tmp_path, f"{said} [1], they say [2].", FOLLOWING, f'So "{said}" [1].')
     talk = made.world.conversation()
@@ -167,7 +167,7 @@ class Repeating(Scripted):
 
 
 @proves("conversations.history-budget")
-def test_history_has_a_budget_of_its_own(tmp_path: Path) -> None:
+def test_history_has_a_separate_budget(tmp_path: Path) -> None:
     made = study(tmp_path, embedder=WordEmbedder(), primary=Repeating())
     made.add(ahab__txt=AHAB, cook__txt=COOK)
     long = "word " * 40
@@ -189,7 +189,7 @@ def test_history_has_a_budget_of_its_own(tmp_path: Path) -> None:
 
 
 @proves("conversations.history-no-evidence")
-def test_the_fallback_model_gets_no_history(tmp_path: Path) -> None:
+def test_fallback_model_gets_no_history(tmp_path: Path) -> None:
     fallback = Scripted("Paris.")
     made = whale(tmp_path, "Ahab did [1].", "What is the capital?", fallback=fallback)
     talk = made.world.conversation()
@@ -236,7 +236,7 @@ def test_only_complete_answers_become_turns(tmp_path: Path) -> None:
 
 
 @proves("conversations.whole-turns")
-def test_any_character_of_a_question_comes_back(tmp_path: Path, stores: str) -> None:
+def test_question_is_returned_with_every_character(tmp_path: Path, stores: str) -> None:
     made = whale(tmp_path, store=stores)
     question = "Who lost a leg \x00 to the whale \u202e of 'Nantucket'; DROP TABLE turns; --?"
 
@@ -273,7 +273,7 @@ def test_old_turns_are_hidden_and_then_deleted(tmp_path: Path, stores: str) -> N
 
 
 @proves("conversations.off")
-def test_an_operator_turns_conversations_off(tmp_path: Path) -> None:
+def test_operator_can_turn_conversations_off(tmp_path: Path) -> None:
     made = whale(tmp_path)
     talk = made.world.conversation()
     talk.ask(FIRST)
@@ -291,7 +291,7 @@ def test_an_operator_turns_conversations_off(tmp_path: Path) -> None:
 
 
 @proves("conversations.own-caller")
-def test_a_conversation_is_found_by_its_caller_alone(tmp_path: Path, stores: str) -> None:
+def test_conversation_is_found_by_its_caller_alone(tmp_path: Path, stores: str) -> None:
     made = reading(tmp_path, store=stores)
     made.add(ahab__txt=AHAB)
     other = made.library.create_world("other")
@@ -350,7 +350,7 @@ def test_a_conversation_is_found_by_its_caller_alone(tmp_path: Path, stores: str
 
 
 @proves("conversations.deletion")
-def test_a_deleted_conversation_leaves_a_receipt_and_nothing_else(tmp_path: Path) -> None:
+def test_deleted_conversation_leaves_only_a_receipt(tmp_path: Path) -> None:
     made = whale(tmp_path)
     talk, kept = made.world.conversation(), made.world.conversation()
     talk.ask("Who lost a Zauberlehrling to the whale?")
@@ -375,7 +375,7 @@ def test_a_deleted_conversation_leaves_a_receipt_and_nothing_else(tmp_path: Path
 
 
 @proves("conversations.deletion")
-def test_a_turn_whose_conversation_is_deleted_meanwhile_is_not_stored(tmp_path: Path) -> None:
+def test_turn_of_a_deleted_conversation_is_not_stored(tmp_path: Path) -> None:
     made = whale(tmp_path, "Ahab did [1].")
     talk = made.world.conversation()
     talk.ask(FIRST)
@@ -392,7 +392,7 @@ def test_a_turn_whose_conversation_is_deleted_meanwhile_is_not_stored(tmp_path: 
 
 @proves("conversations.deletion")
 @pytest.mark.parametrize("deleted", ["ahab.txt", "cook.txt"])
-def test_a_document_deleted_meanwhile_leaves_nothing_in_a_turn(
+def test_document_deleted_during_an_answer_leaves_nothing_in_its_turn(
     tmp_path: Path, deleted: str, stores: str
 ) -> None:
     made = study(tmp_path, embedder=WordEmbedder(), primary=Repeating(), store=stores)
@@ -414,7 +414,7 @@ def test_a_document_deleted_meanwhile_leaves_nothing_in_a_turn(
 
 
 @proves("conversations.deletion")
-def test_a_deleted_document_takes_turns_along(tmp_path: Path, stores: str) -> None:
+def test_deleting_a_document_deletes_its_turns(tmp_path: Path, stores: str) -> None:
     made = whale(tmp_path, store=stores)
     write_book(made, BOOK)
     world, reader = made.world, made.world.reader("ann")
@@ -442,7 +442,7 @@ def test_a_deleted_document_takes_turns_along(tmp_path: Path, stores: str) -> No
 
 
 @proves("conversations.deletion")
-def test_a_deleted_world_takes_its_conversations_along(tmp_path: Path, stores: str) -> None:
+def test_deleting_a_world_deletes_its_conversations(tmp_path: Path, stores: str) -> None:
     made = whale(tmp_path, store=stores)
     made.world.conversation().ask(FIRST)
 
@@ -455,7 +455,7 @@ def test_a_deleted_world_takes_its_conversations_along(tmp_path: Path, stores: s
 
 
 @proves("conversations.non-interference")
-def test_a_reader_without_a_position_is_told_so(tmp_path: Path) -> None:
+def test_reader_without_a_position_gets_the_reason(tmp_path: Path) -> None:
     reader = reading(tmp_path).world.reader("ann")
 
     with raises_code("no_reading_position"):
@@ -466,7 +466,7 @@ def test_a_reader_without_a_position_is_told_so(tmp_path: Path) -> None:
 
 
 @proves("conversations.non-interference")
-def test_a_conversation_stays_with_its_book(tmp_path: Path) -> None:
+def test_conversation_belongs_to_its_book(tmp_path: Path) -> None:
     made = reading(tmp_path)
     other = made.lib.write("other.txt", "The sea was calm.\n\nThe night was dark.\n")
     made.world.ingest([other], kind="book")
@@ -502,7 +502,7 @@ class Retreat(Scripted):
 
 
 @proves("conversations.non-interference")
-def test_who_goes_back_while_asking_gets_nothing_from_further_on(tmp_path: Path) -> None:
+def test_moving_back_during_a_question_hides_later_text(tmp_path: Path) -> None:
     model = Retreat("They say so [1].")
     reader = reading(tmp_path, model).world.reader("ann")
     reader.set_position("book.txt", sentence=1)
@@ -587,7 +587,7 @@ def spoil(made: Study, statement: str) -> None:
 
 
 @proves("conversations.damage")
-def test_a_damaged_turn_is_named_and_never_used(tmp_path: Path) -> None:
+def test_damaged_turn_is_named_and_never_used(tmp_path: Path) -> None:
     made = whale(tmp_path, "Ahab did [1].")
     talk = made.world.conversation()
     talk.ask("Who saw the Zauberlehrling of Nantucket?")
@@ -612,7 +612,7 @@ def test_a_damaged_turn_is_named_and_never_used(tmp_path: Path) -> None:
 
 
 @proves("conversations.damage")
-def test_a_damaged_conversation_can_only_be_deleted(tmp_path: Path) -> None:
+def test_damaged_conversation_can_only_be_deleted(tmp_path: Path) -> None:
     made = whale(tmp_path)
     talk = made.world.conversation()
     talk.ask(FIRST)
@@ -653,7 +653,7 @@ def test_conversations_are_paged(tmp_path: Path, stores: str) -> None:
 
 
 @proves("conversations.standalone")
-def test_refused_question_gives_no_words_to_the_next(tmp_path: Path) -> None:
+def test_refused_question_adds_no_words_to_the_next(tmp_path: Path) -> None:
     room = study(tmp_path)
     room.scores(0.1)
     talk = room.world.conversation()

@@ -91,7 +91,7 @@ def test_contract_world_lists_copies_and_renders_them_once(tmp_path: Path, metho
 
 
 @proves("bundle.copies")
-def test_copies_take_no_room_of_the_budget(tmp_path: Path) -> None:
+def test_copies_use_none_of_the_budget(tmp_path: Path) -> None:
     world = copied(make_library(tmp_path))
     costs = [chunk.token_count for chunk in world.retrieve(QUERY, top_k=4).retrieved_chunks]
 
@@ -191,7 +191,7 @@ def test_copies_of_another_kind_or_chunking_are_found(tmp_path: Path) -> None:
 
 
 @proves("ingest.copies")
-def test_linked_copies_make_no_document(lib: LibraryFixture) -> None:
+def test_linked_copies_create_no_document(lib: LibraryFixture) -> None:
     world, report = ingest_copies(lib, copies="link")
 
     assert [document.name for document in world.documents.list()] == ["one.txt", "own.txt"]
@@ -204,7 +204,7 @@ def test_linked_copies_make_no_document(lib: LibraryFixture) -> None:
 
 
 @proves("ingest.copies")
-def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
+def test_refused_copies_fail_without_stopping_the_ingestion(tmp_path: Path) -> None:
     lib = make_library(tmp_path, preparation=Preparation(copies=Copies.REFUSE))
     world, report = ingest_copies(lib)
 
@@ -220,7 +220,7 @@ def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
 
 
 @proves("ingest.copies")
-def test_files_of_other_worlds_are_no_copies(lib: LibraryFixture) -> None:
+def test_files_of_other_worlds_are_not_copies(lib: LibraryFixture) -> None:
     lib.library.create_world("other").ingest(lib.write("one.txt", LAMP))
 
     report = lib.library.create_world("own").ingest(lib.write("two.txt", LAMP), copies="refuse")

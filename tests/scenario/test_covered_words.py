@@ -114,7 +114,7 @@ def test_sources_without_a_word_of_the_question_come_last(tmp_path: Path) -> Non
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_only_passages_whose_evidence_counts_are_compared_with_the_words(tmp_path: Path) -> None:
+def test_only_passages_with_evidence_are_compared_with_the_words(tmp_path: Path) -> None:
     others = {f"p{n}__txt": scored(0.56, f"Rain fell on hut {n}.") for n in range(14)}
     built = made(tmp_path, a__txt=scored(0.63, ANSWERING), **others)
 
@@ -160,7 +160,7 @@ def test_bundle_says_if_nothing_is_close_without_a_second_search(
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_refusal_says_what_no_passage_is_about(tmp_path: Path) -> None:
+def test_refusal_names_the_unmatched_words(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
 
     answer = built.world.answer("Which dose of insulin did the miller give?")
@@ -304,7 +304,7 @@ def chapters(count: int, start: int = 0) -> dict[str, str]:
 
 
 @proves("calibration.from-documents")
-def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path: Path) -> None:
+def test_unmeasured_model_is_calibrated_from_the_documents(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=WordEmbedder(), defaults="recommended")
     world = lib.world(**chapters(30))
     found = world.evaluation.calibration()
@@ -348,7 +348,7 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
 
 
 @proves("calibration.from-documents")
-def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path) -> None:
+def test_world_is_measured_again_only_after_growing_a_lot(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
     world = lib.world(**chapters(30))
     assert world.evaluation.calibration() is None
@@ -364,7 +364,7 @@ def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path)
 
 
 @proves("calibration.from-documents")
-def test_a_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
+def test_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")
     world = lib.world(**chapters(30))
     lib.sql("UPDATE calibrations SET kept_at = kept_at + 1")

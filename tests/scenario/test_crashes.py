@@ -114,7 +114,7 @@ def test_ingest_with_workers_killed_at_any_step_can_finish(opened: Library, tmp_
 
 
 @proves("ingest.delete-order")
-def test_deletion_killed_at_any_step_stays_a_deletion(opened: Library, tmp_path: Path) -> None:
+def test_deletion_killed_at_any_step_remains_a_deletion(opened: Library, tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"delete-{step}", tmp_path)

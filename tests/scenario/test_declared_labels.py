@@ -37,7 +37,7 @@ def sources(world: World, **wanted: Any) -> set[str]:
 
 
 @proves("document.labels-cost-nothing")
-def test_labels_and_metadata_change_at_once_and_embed_nothing(lib: LibraryFixture) -> None:
+def test_labels_and_metadata_change_at_once_without_embedding(lib: LibraryFixture) -> None:
     world = lib.world()
     path = lib.write("a.txt", TEXT)
     world.ingest(path, metadata={"team": "a", "due": date(2026, 5, 1)}, source_url=URL)
@@ -101,7 +101,7 @@ def test_labels_are_updated_without_the_file(lib: LibraryFixture) -> None:
 
 
 @proves("document.labels-cost-nothing")
-def test_damaged_metadata_are_neither_shown_nor_built_upon(lib: LibraryFixture) -> None:
+def test_damaged_metadata_is_neither_shown_nor_used(lib: LibraryFixture) -> None:
     world = lib.world()
     path = lib.write("a.txt", TEXT)
     world.ingest(path, metadata={"team": "a"})
@@ -120,7 +120,7 @@ def test_damaged_metadata_are_neither_shown_nor_built_upon(lib: LibraryFixture) 
 
 
 @proves("document.labels-cost-nothing")
-def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(lib: LibraryFixture) -> None:
+def test_unchanged_bytes_are_read_again_if_other_values_differ(lib: LibraryFixture) -> None:
     world = lib.world()
     path = lib.write("shelf/a.txt", TEXT)
     folder = Path(path).parent
@@ -155,7 +155,7 @@ def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(lib: Librar
 
 
 @proves("document.labels-cost-nothing")
-def test_a_source_url_is_of_one_document(lib: LibraryFixture) -> None:
+def test_source_url_belongs_to_one_document(lib: LibraryFixture) -> None:
     world = lib.world()
     paths = [lib.write(name, TEXT) for name in ("a.txt", "b.txt")]
     with pytest.raises(InvalidArgument, match="source_url is the origin of one document, but 2"):
@@ -186,7 +186,7 @@ open = true
 
 
 @proves("document.sidecar")
-def test_a_sidecar_describes_its_document_and_is_none_itself(lib: LibraryFixture) -> None:
+def test_sidecar_describes_its_document_and_is_not_a_document(lib: LibraryFixture) -> None:
     world = lib.world()
     path = lib.write("docs/lamp.txt", TEXT)
     lib.write("docs/lamp.txt.meta.toml", SIDECAR)
@@ -243,7 +243,7 @@ def test_sidecar_added_later_labels_an_unchanged_document(lib: LibraryFixture) -
 
 
 @proves("document.sidecar")
-def test_a_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
+def test_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
     world = lib.world()
     lib.write("lamp.txt", TEXT)
     lib.write("lamp.txt.meta.toml", SIDECAR)
@@ -259,7 +259,7 @@ def test_a_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
 
 
 @proves("document.sidecar")
-def test_a_faulty_sidecar_is_named_with_its_line_or_field(lib: LibraryFixture) -> None:
+def test_faulty_sidecar_is_named_with_its_line_or_field(lib: LibraryFixture) -> None:
     world = lib.world()
     rows: list[tuple[str, str, str]] = [
         ("toml", 'tags = ["x"\nversion = 1', "line 2"),

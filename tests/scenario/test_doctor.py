@@ -78,7 +78,7 @@ def test_each_damage_is_repaired_without_a_provider(lib: LibraryFixture, kind: F
 
 
 @proves("index.scrub")
-def test_a_single_bit_of_any_number_is_noticed(lib: LibraryFixture) -> None:
+def test_changed_bit_of_any_number_is_detected(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     point = next(iter(lib.index._of(lib.scope(world)).values()))
     whole = point.vector
@@ -90,7 +90,7 @@ def test_a_single_bit_of_any_number_is_noticed(lib: LibraryFixture) -> None:
 
 
 @proves("index.scrub")
-def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
+def test_repeated_point_is_written_again(tmp_path: Path) -> None:
     class Stuttering(MemoryIndex):
         stutter = True
 
@@ -111,7 +111,7 @@ def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
 
 
 @proves("index.scrub")
-def test_points_of_work_in_progress_are_not_taken_for_orphans(lib: LibraryFixture) -> None:
+def test_points_of_unfinished_work_are_not_orphans(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     original = lib.store.documents.activate
     lib.store.documents.activate = lambda *_: []  # type: ignore[method-assign]
@@ -209,7 +209,7 @@ def test_search_in_a_rebuilt_index_returns_the_same_bytes(real: Library, tmp_pat
 
 
 @proves("index.scrub", "search.nothing-embedded")
-def test_a_lost_index_is_never_taken_for_an_empty_world(real: Library, tmp_path: Path) -> None:
+def test_lost_index_is_never_reported_as_an_empty_world(real: Library, tmp_path: Path) -> None:
     import shutil
 
     worlds = filled(real, tmp_path)

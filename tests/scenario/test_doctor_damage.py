@@ -70,7 +70,7 @@ def before(prepared: PreparedLibrary, built: Built) -> list[list[object]]:
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(in_test_or_prove(2, 8)))
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_is_found_and_mended_or_stays_told(
+def test_damage_is_found_and_repaired_or_stays_reported(
     built: Built, before: list[list[object]], kind: str, seed: int
 ) -> None:
     lib, world, other = built

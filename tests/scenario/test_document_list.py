@@ -86,7 +86,7 @@ def test_documents_are_chosen_sorted_and_paged(lib: LibraryFixture) -> None:
 
 
 @proves("documents.listed")
-def test_an_empty_world_lists_nothing(lib: LibraryFixture) -> None:
+def test_empty_world_lists_nothing(lib: LibraryFixture) -> None:
     page = lib.library.create_world("empty").documents.find("x", tags=["y"])
 
     assert (page.documents, page.total, page.statuses) == ((), 0, {})
@@ -135,7 +135,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(lib: LibraryFixtur
 
 
 @proves("documents.listed")
-def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(lib: LibraryFixture):
+def test_damaged_chunk_is_listed_with_its_reason_and_no_text(lib: LibraryFixture):
     world = shelf(lib)
     first = world.documents.chunks(1).chunks[0]
     lib.sql("UPDATE chunks SET text = 'A lie.' WHERE position = 0 AND revision = 1")
@@ -149,7 +149,7 @@ def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(lib: Lib
 
 
 @proves("documents.listed")
-def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(lib: LibraryFixture) -> None:
+def test_caller_bound_to_a_reader_gets_no_list_or_chunks(lib: LibraryFixture) -> None:
     world = shelf(lib)
     world.reader("ada").set_position("hut.txt", sentence=0)
     bound = Authority(frozenset([world.access.record().id]), frozenset([Verb.FOLLOW]))
@@ -161,7 +161,7 @@ def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(lib: LibraryFix
 
 
 @proves("documents.read-again")
-def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
+def test_file_read_again_keeps_its_labels(lib: LibraryFixture) -> None:
     world = shelf(lib)
     lib.write("quay/Lamps.txt", "There is but one lamp now.")
 
@@ -175,7 +175,7 @@ def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
 
 
 @proves("documents.read-again")
-def test_what_cannot_be_read_again_says_what_to_do(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_again_gives_advice(lib: LibraryFixture, tmp_path: Path) -> None:
     world = shelf(lib)
     with pytest.raises(InvalidArgument, match="Upload it again"):
         world.documents.reingest("👩🏽‍🚀 log.txt")
@@ -260,7 +260,7 @@ def test_documents_are_counted_by_label_and_metadata(world: World) -> None:
 
 
 @proves("request.facets")
-def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
+def test_keys_limits_and_filters_choose_counted_values(world: World) -> None:
     assert listed(world.documents.facets(["team", "tags", "absent"])) == {
         ("tags", False): [("net", 2), ("it", 1)],
         ("team", True): [("a", 2), ("b", 1)],
@@ -312,7 +312,7 @@ def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> Non
 
 
 @proves("request.facets")
-def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(lib: LibraryFixture) -> None:
+def test_long_facet_lists_are_cut_with_a_count_of_the_rest(lib: LibraryFixture) -> None:
     world = lib.world()
     everything = {f"k{number:03}": number for number in range(120)} | {"many": list(range(30))}
     world.ingest(lib.write("a.txt", "The lamp."), metadata=everything)
@@ -348,7 +348,7 @@ def test_damaged_documents_are_named_and_not_counted(lib: LibraryFixture) -> Non
 
 
 @proves("request.facets")
-def test_facets_are_of_one_world_and_not_for_readers(lib: LibraryFixture) -> None:
+def test_facets_cover_one_world_and_refuse_readers(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.library.create_world("other").ingest(
         lib.write("x.txt", "Hidden."), metadata={"secret": 1}, tags=["hidden"]

@@ -70,7 +70,7 @@ def two_documents(folder: Path, opened: Library, seed: str = "") -> tuple[World,
 
 
 @proves("upkeep.deletion-complete")
-def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
+def test_deleted_document_leaves_no_byte_in_any_file(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         before, known = to_compare(world), states(world)
@@ -178,7 +178,7 @@ STAYING = {
 
 
 @proves("upkeep.deletion-complete")
-def test_every_table_is_free_of_the_only_document_once_deleted(home: Path) -> None:
+def test_delete_removes_document_from_every_table(home: Path) -> None:
     with opened(home, preparation=Preparation(figures=ALL)) as made:
         world = made.create_world("world")
         report = home.parent / "files" / "zyxwvut.docx"
@@ -213,7 +213,9 @@ def test_every_table_is_free_of_the_only_document_once_deleted(home: Path) -> No
 
 
 @proves("upkeep.deletion-complete")
-def test_erasure_waits_for_readers_and_is_caught_up(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_delayed_erasure_is_completed_after_readers_end(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(sqlite, "REWRITE_WAIT_MILLISECONDS", 20)
     with opened(home) as made:
         world, text, own = two_documents(home, made)
@@ -249,7 +251,7 @@ def test_replaced_revision_is_erased_only_by_repair(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_deletion_without_erasure_leaves_it_to_repair(home: Path) -> None:
+def test_deletion_without_erasure_is_completed_by_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         receipt = world.documents.delete("gone.txt", erase=False)
@@ -281,7 +283,7 @@ def test_receipt_lists_deletions_without_any_text(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
+def test_world_with_a_running_job_is_not_deleted(home: Path) -> None:
     with opened(home) as made:
         world, _, _ = two_documents(home, made)
         scope, parts = world.access.scope(), made._components

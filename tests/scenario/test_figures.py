@@ -123,7 +123,7 @@ def figures(world: World) -> list:
 
 
 @proves("figures.placeholder-in-place")
-def test_a_marker_stands_where_the_picture_stands(tmp_path: Path) -> None:
+def test_marker_is_at_the_place_of_its_picture(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(placeholders=True)))
     doc_id = world.documents.get(1).doc_id
 
@@ -136,7 +136,7 @@ def test_a_marker_stands_where_the_picture_stands(tmp_path: Path) -> None:
 
 
 @proves("figures.placeholder-in-place")
-def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
+def test_marker_written_by_an_author_is_plain_text(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     world = filled(lib, docx(paragraph("Look at [FIGURE:fake] here."), media={}))
 
@@ -176,7 +176,7 @@ def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> No
 
 
 @proves("figures.chunk-fields", "retrieval.fitted-passages")
-def test_an_excerpt_of_a_figure_is_its_whole_description(tmp_path: Path) -> None:
+def test_excerpt_of_a_figure_is_its_whole_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL))
 
     [whole] = world.search("a chart of arrivals", floor=0.0, mode="keyword").passages
@@ -188,7 +188,7 @@ def test_an_excerpt_of_a_figure_is_its_whole_description(tmp_path: Path) -> None
 
 
 @proves("figures.text-only", "figures.deterministic-description")
-def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path) -> None:
+def test_embedded_text_of_a_figure_is_deterministic(tmp_path: Path) -> None:
     sent = []
     for attempt in ("one", "two"):
         lib = library(tmp_path / attempt, ALL)
@@ -202,7 +202,7 @@ def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path
 
 
 @proves("figures.relative-image-ref", "figures.images-behind-flag")
-def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
+def test_images_are_files_in_the_assets_folder(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(extract_images=True)))
     folder = tmp_path / "assets" / world.documents.get(1).doc_id
 
@@ -216,14 +216,14 @@ def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
 
 
 @proves("figures.images-behind-flag")
-def test_nothing_is_written_unless_images_are_wanted(tmp_path: Path) -> None:
+def test_images_are_written_only_if_enabled(tmp_path: Path) -> None:
     filled(library(tmp_path, FigureFlags(placeholders=True, chunks=True)))
 
     assert not (tmp_path / "assets").exists()
 
 
 @proves("figures.images-behind-flag")
-def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> None:
+def test_images_change_and_are_removed_with_their_document(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     world = filled(lib)
     folder = tmp_path / "assets" / world.documents.get(1).doc_id
@@ -236,7 +236,7 @@ def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> Non
 
 
 @proves("figures.images-behind-flag")
-def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: Path) -> None:
+def test_equal_document_id_in_another_world_affects_no_image(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     folder = tmp_path / "assets" / filled(lib).documents.get(1).doc_id
     other = lib.library.create_world("other")
@@ -253,7 +253,7 @@ def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: P
 
 
 @proves("figures.images-behind-flag")
-def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
+def test_images_are_removed_once_disabled(tmp_path: Path) -> None:
     doc_id = filled(library(tmp_path, ALL)).documents.get(1).doc_id
     assert (tmp_path / "assets" / doc_id).exists()
 
@@ -263,7 +263,7 @@ def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
 
 
 @proves("figures.images-behind-flag")
-def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
+def test_pending_images_are_published_by_the_next_run(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     world = filled(lib)
     document = world.documents.get(1)
@@ -310,7 +310,7 @@ def test_both_summaries_are_emitted_with_their_counts(
     ],
     ids=["whole", "member absent", "relation absent", "flags off", "images alone"],
 )
-def test_the_counts_tell_what_is_wrong(
+def test_summary_counts_report_each_fault(
     tmp_path: Path,
     flags: FigureFlags,
     media: dict[str, bytes],
@@ -328,7 +328,7 @@ def test_the_counts_tell_what_is_wrong(
 
 
 @proves("figures.debug-adds-logs-only")
-def test_debugging_adds_lines_and_nothing_else(tmp_path: Path) -> None:
+def test_debugging_only_adds_lines(tmp_path: Path) -> None:
     quiet = filled(library(tmp_path / "quiet", ALL))
     loud = filled(library(tmp_path / "loud", replace(ALL, debug=True)))
 
@@ -346,7 +346,7 @@ def test_debugging_adds_lines_and_nothing_else(tmp_path: Path) -> None:
 
 
 @proves("figures.flags-off-identical")
-def test_with_all_flags_off_pictures_leave_no_trace(tmp_path: Path) -> None:
+def test_disabled_pictures_leave_no_trace(tmp_path: Path) -> None:
     with_pictures = library(tmp_path / "a", FigureFlags())
     without = library(tmp_path / "b", FigureFlags())
     one, other = filled(with_pictures), filled(without, PLAIN)
@@ -361,7 +361,7 @@ def vectors(lib: LibraryFixture, world: World) -> list[tuple[str | None, bytes]]
 
 
 @proves("figures.out-of-context")
-def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
+def test_figures_are_shown_to_people_and_not_to_models(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL))
 
     result = world.search("Two blue boats", floor=0.0)
@@ -382,7 +382,7 @@ def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
 
 
 @proves("figures.scan-past-excluded")
-def test_figures_take_no_place_from_text(tmp_path: Path) -> None:
+def test_figures_do_not_displace_text(tmp_path: Path) -> None:
     pictures = [paragraph(drawing("rId1", f"lantern lantern {n}")) for n in range(8)]
     content = docx(*pictures, paragraph("A lantern stood on the pier."), media={"image1.png": PNG})
     world = filled(library(tmp_path, FigureFlags(chunks=True)), content)
@@ -395,7 +395,7 @@ def test_figures_take_no_place_from_text(tmp_path: Path) -> None:
 
 
 @proves("figures.chunk-fields")
-def test_a_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
+def test_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
     lib = library(tmp_path, ALL)
     world = filled(lib)
     before = figures(world)
@@ -426,7 +426,7 @@ def told(lib: LibraryFixture, content: bytes, sid: int) -> object:
 @proves("reading.non-interference")
 @pytest.mark.parametrize("flags", [ALL, FigureFlags(chunks=True)], ids=["all", "chunks"])
 @pytest.mark.parametrize("sid", range(4))
-def test_no_figure_tells_a_reader_what_comes_after(tmp_path: Path, flags: FigureFlags, sid: int):
+def test_figures_reveal_no_unread_text(tmp_path: Path, flags: FigureFlags, sid: int):
     opening = (
         paragraph("The harbour was quiet. The boats were blue."),
         paragraph("Here the boats ", drawing("rId1", "Two blue boats"), " came in at dusk."),
@@ -446,7 +446,7 @@ def test_no_figure_tells_a_reader_what_comes_after(tmp_path: Path, flags: Figure
 
 
 @proves("reading.never-past-position")
-def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path) -> None:
+def test_figure_is_shown_once_the_text_around_it_is_read(tmp_path: Path) -> None:
     reader = filled(library(tmp_path, ALL)).reader("ann")
     seen = []
     for sid in range(4):

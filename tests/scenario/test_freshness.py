@@ -74,7 +74,7 @@ def test_files_are_compared_by_content_alone(lib: LibraryFixture) -> None:
 
 
 @proves("freshness.states")
-def test_members_of_files_are_compared_one_by_one(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_archive_members_are_compared_one_by_one(lib: LibraryFixture, tmp_path: Path) -> None:
     archive = tmp_path / "files" / "box.zip"
 
     def pack(**members: str) -> None:
@@ -162,7 +162,9 @@ def test_pages_are_compared_by_validators_or_content(server: WebServer, tmp_path
 
 
 @proves("freshness.network")
-def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_path: Path) -> None:
+def test_page_of_a_host_that_is_not_allowed_is_not_requested(
+    server: WebServer, tmp_path: Path
+) -> None:
     clock = TickingClock()
     pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
     lib = make_library(tmp_path, clock=clock, pages=pages)
@@ -180,7 +182,7 @@ def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_
 
 
 @proves("freshness.bounded")
-def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture, world: World) -> None:
+def test_silent_source_does_not_delay_others(lib: LibraryFixture, world: World) -> None:
     world.ingest([lib.write("slow.md", KEY), lib.write("quick.md", OIL)])
     answered, sources = Event(), lib.library._components.sources
 

@@ -68,7 +68,7 @@ def test_model_is_chosen_before_a_broken_one_of_its_provider(lib: LibraryFixture
 
 
 @proves("generation.never-half-filled")
-def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixture) -> None:
+def test_removing_its_generation_ends_a_build(lib: LibraryFixture) -> None:
     world = lib.world(a__md=FERRY, b__md=FERRY + "B.")
     embedder = lib.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
@@ -88,7 +88,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixtu
 
 @pytest.mark.contract
 @proves("generation.alias-moves-on-request")
-def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(lib: LibraryFixture) -> None:
+def test_moving_an_alias_keeps_its_model_and_chunking(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide", chunking="sentences")
     world.generations.promote(2)
@@ -101,7 +101,7 @@ def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(lib: Libr
 
 
 @proves("generation.never-half-filled")
-def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(lib: LibraryFixture) -> None:
+def test_repeated_call_resumes_a_stopped_build(lib: LibraryFixture) -> None:
     world = lib.world(a__md=FERRY, b__md=FERRY + "B.")
     embedder = lib.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
@@ -121,7 +121,7 @@ def _stop() -> None:
 
 
 @proves("generation.never-half-filled")
-def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
+def test_alias_cannot_move_to_a_generation_without_its_model(
     lib: LibraryFixture, tmp_path: Path
 ) -> None:
     lib.world(ferry__md=FERRY).generations.reindex(model="wide")
@@ -146,7 +146,7 @@ class Picky(WordEmbedder):
 
 
 @proves("generation.never-half-filled")
-def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Path) -> None:
+def test_change_rejected_by_the_model_of_a_domain_is_invisible(tmp_path: Path) -> None:
     picky = Picky(profile=other_profile(model="picky", dimensions=96))
     lib = make_library(tmp_path, others={"picky": picky})
     world = lib.world(ferry__md=FERRY)
@@ -166,7 +166,7 @@ def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Pa
 @pytest.mark.parametrize(
     "wrong", [{"golden": "nothing.yaml"}, {"golden": "bad.jsonl"}, {"domain_key": " k "}]
 )
-def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
+def test_rotation_errors_are_reported_before_any_change(
     lib: LibraryFixture, wrong: dict[str, Any]
 ) -> None:
     world = lib.world(ferry__md=FERRY)
@@ -182,7 +182,7 @@ def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
 
 
 @proves("generation.alias-moves-on-request")
-def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(lib: LibraryFixture) -> None:
+def test_removed_generation_cannot_be_restored_by_rollback(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex()
     world.generations.promote(2)
@@ -202,7 +202,7 @@ def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(lib: Libr
 
 @proves("generation.target-index")
 @pytest.mark.parametrize("key", ["", " a", "a\nb", "\x1b[31m", "x" * 201])
-def test_a_domain_has_a_key_that_can_be_printed_in_one_line(lib: LibraryFixture, key: str) -> None:
+def test_domain_key_is_printable_on_one_line(lib: LibraryFixture, key: str) -> None:
     world = lib.world(ferry__md=FERRY)
 
     with pytest.raises(InvalidArgument):
@@ -212,7 +212,7 @@ def test_a_domain_has_a_key_that_can_be_printed_in_one_line(lib: LibraryFixture,
 
 
 @proves("generation.target-index")
-def test_texts_that_another_model_embeds_are_counted_and_foretold(lib: LibraryFixture) -> None:
+def test_texts_for_another_model_are_counted_and_predicted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
     source = lib.write("world/b.md", "A tower. It burned.")
@@ -222,7 +222,7 @@ def test_texts_that_another_model_embeds_are_counted_and_foretold(lib: LibraryFi
 
 
 @proves("store.disk-reserve")
-def test_a_full_disk_keeps_nobody_from_asking_anew(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_full_disk_does_not_prevent_another_request(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.world(ferry__md=FERRY)
     world.reader("ann").set_position("1", sentence=4)
     asked = ("the ferry", "the pilot of glass")
@@ -294,7 +294,7 @@ def _place(one: Passage) -> tuple[int, int | None, str]:
 @proves("figures.chunk-fields")
 @pytest.mark.parametrize("placeholders", [True, False])
 @pytest.mark.parametrize("chunking", sorted(STANDARD_CHUNKING))
-def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
+def test_rechunked_figures_are_placed_like_freshly_ingested_ones(
     tmp_path: Path, chunking: str, placeholders: bool
 ) -> None:
     flags = FigureFlags(placeholders=placeholders, chunks=True)
@@ -314,7 +314,7 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
 
 
 @proves("verify.every-point")
-def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) -> None:
+def test_forged_figure_is_not_copied_to_another_generation(tmp_path: Path) -> None:
     flags = FigureFlags(placeholders=True, chunks=True)
     lib = make_library(tmp_path / "lib", preparation=Preparation(figures=flags))
     world = lib.library.create_world("world")

@@ -35,7 +35,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 @proves("generation.alias-moves-on-request", "generation.never-half-filled")
-def test_generation_of_another_model_is_seen_after_promotion(lib: LibraryFixture) -> None:
+def test_generation_of_another_model_is_visible_after_promotion(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
 
@@ -50,7 +50,7 @@ def test_generation_of_another_model_is_seen_after_promotion(lib: LibraryFixture
 
 
 @proves("generation.alias-moves-on-request")
-def test_rolling_back_gives_the_earlier_results_again(lib: LibraryFixture) -> None:
+def test_rollback_restores_the_earlier_results(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
     world.generations.reindex(model="wide")
@@ -69,7 +69,7 @@ def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
 
 @pytest.mark.contract
 @proves("generation.target-index")
-def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
+def test_another_chunking_uses_the_stored_text_of_every_document(
     lib: LibraryFixture, tmp_path: Path
 ) -> None:
     world = lib.world(ferry__md=FERRY)
@@ -88,7 +88,7 @@ def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
 
 
 @proves("generation.never-half-filled")
-def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(lib: LibraryFixture) -> None:
+def test_document_changed_during_a_build_is_in_both_generations(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
 
@@ -106,7 +106,7 @@ def aimed(world: World, generation: int) -> World:
 
 
 @proves("generation.never-half-filled")
-def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
+def test_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     wide = other_profile(model="wide", dimensions=96)
     lib.store.worlds.add_generation(lib.scope(world), wide, None)
@@ -142,7 +142,7 @@ def golden(folder: Path, phrase: str) -> str:
 
 @pytest.mark.contract
 @proves("generation.golden-queries-first")
-def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Path) -> None:
+def test_failing_golden_queries_do_not_move_the_alias(tmp_path: Path) -> None:
     blind = WordEmbedder(profile=other_profile(model="blind", dimensions=1))
     lib = make_library(tmp_path, others={"blind": blind})
     files = {f"filler{number}__md": f"Filler {number} of no use. " for number in range(20)}
@@ -156,7 +156,7 @@ def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Pat
 
 
 @proves("generation.golden-queries-first")
-def test_golden_queries_are_asked_of_both_before_the_alias_moves(lib: LibraryFixture) -> None:
+def test_golden_queries_are_run_on_both_before_the_alias_moves(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     world.generations.reindex(model="wide")
 
@@ -171,7 +171,7 @@ def test_golden_queries_are_asked_of_both_before_the_alias_moves(lib: LibraryFix
 
 
 @proves("generation.target-index")
-def test_what_is_ingested_under_a_domain_lands_in_its_generation(lib: LibraryFixture) -> None:
+def test_ingestion_under_a_domain_writes_to_its_generation(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
     world.generations.promote(2, domain="harbour")
@@ -186,7 +186,7 @@ def test_what_is_ingested_under_a_domain_lands_in_its_generation(lib: LibraryFix
 
 
 @proves("generation.alias-moves-on-request")
-def test_an_alias_moves_with_update_alias_and_not_without(lib: LibraryFixture) -> None:
+def test_alias_moves_only_with_update_alias(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     source = lib.write("world/tower.md", TOWER)
 
@@ -213,7 +213,7 @@ def test_update_alias_builds_no_generation_of_unchanged_documents(lib: LibraryFi
 
 
 @proves("generation.alias-moves-on-request")
-def test_update_alias_names_generations_that_are_not_in_use(lib: LibraryFixture) -> None:
+def test_update_alias_names_unused_generations(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     warnings = []
     for edit in range(4):
@@ -269,7 +269,7 @@ def test_gate_of_another_extension_refuses_a_promotion(
 
 
 @proves("generation.golden-queries-first")
-def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(lib: LibraryFixture) -> None:
+def test_failing_golden_queries_of_an_ingestion_do_not_move_the_alias(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     source = lib.write("world/tower.md", TOWER)
     asked = golden(lib.folder, "words that stand nowhere")
@@ -290,7 +290,7 @@ def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(lib: Libra
 
 
 @proves("generation.golden-queries-first")
-def test_an_ingest_is_compared_with_what_was_found_before_it(lib: LibraryFixture) -> None:
+def test_ingestion_is_compared_with_earlier_results(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     source = str(lib.folder / "files" / "world" / "ferry.md")
     asked = golden(lib.folder, " ".join(FERRY.split()[:6]))
@@ -326,7 +326,7 @@ def test_golden_query_about_a_new_document_is_judged_after_it(lib: LibraryFixtur
 
 
 @proves("generation.target-index")
-def test_unknown_and_foreign_domains_are_refused_alike(lib: LibraryFixture) -> None:
+def test_unknown_and_foreign_domains_get_the_same_refusal(lib: LibraryFixture) -> None:
     mine, other = lib.world("mine", a__md=FERRY), lib.world("other", b__md=TOWER)
     other.generations.promote(1, domain="theirs")
     bound = Authority(worlds=frozenset({lib.scope(mine).world}), verbs=frozenset(Verb))
@@ -347,7 +347,7 @@ def test_unknown_and_foreign_domains_are_refused_alike(lib: LibraryFixture) -> N
 
 
 @proves("generation.alias-moves-on-request")
-def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture) -> None:
+def test_only_an_unused_generation_can_be_removed(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
     world.generations.promote(2, domain="harbour")
@@ -374,7 +374,7 @@ def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture
 
 
 @proves("generation.never-half-filled")
-def test_a_reader_keeps_the_position_in_another_generation(lib: LibraryFixture) -> None:
+def test_reader_keeps_the_position_in_another_generation(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     reader = world.reader("ann")
     reader.set_position("1", sentence=9)
@@ -391,7 +391,7 @@ def test_a_reader_keeps_the_position_in_another_generation(lib: LibraryFixture) 
 
 
 @proves("generation.alias-moves-on-request")
-def test_promoting_what_is_named_already_is_no_move(lib: LibraryFixture) -> None:
+def test_promoting_the_current_generation_moves_nothing(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
     world.generations.promote(2)
@@ -401,7 +401,7 @@ def test_promoting_what_is_named_already_is_no_move(lib: LibraryFixture) -> None
 
 
 @proves("generation.never-half-filled")
-def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(lib: LibraryFixture):
+def test_build_is_resumed_by_its_job_and_not_by_an_ingestion(lib: LibraryFixture):
     world = lib.world(ferry__md=FERRY)
     wide = lib.library._components.others["wide"].embedder()
     assert isinstance(wide, WordEmbedder)
@@ -424,7 +424,7 @@ def _broken() -> None:
 
 
 @proves("generation.never-half-filled")
-def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> None:
+def test_generation_is_never_embedded_with_another_model(tmp_path: Path) -> None:
     lib = two_models(tmp_path)
     world = lib.world(ferry__md=FERRY)
     world.generations.reindex(model="wide")
@@ -443,7 +443,7 @@ def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> No
 
 
 @proves("generation.target-index")
-def test_a_world_that_holds_nothing_has_no_generations_and_says_so(lib: LibraryFixture) -> None:
+def test_empty_world_reports_that_it_has_no_generations(lib: LibraryFixture) -> None:
     empty = lib.library.create_world("empty")
 
     assert empty.generations.list() == []

@@ -44,7 +44,7 @@ def shown(reader: Reader, conversation: str) -> list[str]:
 
 
 @proves("conversations.non-interference", "conversations.retention")
-def test_turns_further_on_push_out_no_visible_turn(made: Study) -> None:
+def test_later_turns_do_not_displace_a_visible_turn(made: Study) -> None:
     reader = reader_of(made, turns=2)
     reader.set_position("book.txt", sentence=2)
     talk = reader.conversation()

@@ -65,7 +65,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
 
 
 @proves("retrieval.fitted-passages")
-def test_vector_mode_marks_sentences_keyword_mode_words(tmp_path: Path) -> None:
+def test_vector_mode_marks_sentences_and_keyword_mode_words(tmp_path: Path) -> None:
     _, world = shelf(tmp_path)
 
     for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
@@ -172,7 +172,9 @@ def test_best_sentence_follows_the_language_of_the_passage(lib: LibraryFixture) 
 
 @proves("retrieval.fitted-passages")
 @pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.VECTOR])
-def test_text_language_names_another_than_the_documents(lib: LibraryFixture, mode: Mode) -> None:
+def test_text_language_is_named_if_it_differs_from_the_document(
+    lib: LibraryFixture, mode: Mode
+) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(lib.write("english.txt", ENGLISH), language="en")
     world.ingest(lib.write("mixed.txt", GERMAN), language="en")

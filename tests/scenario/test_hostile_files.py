@@ -114,7 +114,7 @@ def said(loaded: Loaded) -> str:
 
 
 @proves("loader.archive-limits")
-def test_there_are_at_least_150_of_them():
+def test_there_are_at_least_150_hostile_files():
     assert len(HOSTILE) >= 150
 
 
@@ -144,7 +144,7 @@ def test_no_hostile_file_crashes_hangs_writes_or_connects(taker: Taker, field: F
         "escape-absolute", "escape-nul",
     ],
 )  # fmt: skip
-def test_an_archive_beyond_its_limits_is_refused(taker: Taker, kind: str, name: str):
+def test_archive_over_its_limits_is_refused(taker: Taker, kind: str, name: str):
     end = taker.take(f"{kind}-{name}")
 
     assert isinstance(end, SourceRefused)
@@ -156,7 +156,7 @@ def test_an_archive_beyond_its_limits_is_refused(taker: Taker, kind: str, name: 
     "part", ["docx-document", "docx-styles", "docx-rels", "docx-core", "epub-content", "epub-c1"]
 )
 @pytest.mark.parametrize("attack", ["billion-laughs", "external-file", "external-address"])
-def test_xml_that_declares_entities_is_refused_or_read_without_them(
+def test_xml_with_entities_is_refused_or_read_without_them(
     taker: Taker, field: Field, part: str, attack: str
 ):
     end = taker.take(f"{part}-{attack}")

@@ -53,7 +53,7 @@ def points(server: QdrantLoopback) -> int:
 
 
 @proves("index.owner")
-def test_a_second_library_is_refused_and_can_empty_nothing(server: QdrantLoopback, tmp_path: Path):
+def test_second_library_is_refused_and_can_empty_nothing(server: QdrantLoopback, tmp_path: Path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()

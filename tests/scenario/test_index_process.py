@@ -88,7 +88,7 @@ def test_index_process_outlives_its_starter(folder: Path):
 
 
 @proves("store.second-process")
-def test_threads_that_search_at_once_each_get_their_own_answer(folder: Path):
+def test_concurrent_searches_get_their_own_answers(folder: Path):
     index = opened(folder, points=50)
 
     def nearest(number: int) -> str:
@@ -144,7 +144,7 @@ def test_copied_folder_gets_its_own_index_process(folder: Path):
 
 
 @proves("store.second-process")
-def test_a_folder_with_a_very_long_path_works(tmp_path: Path):
+def test_folder_with_a_very_long_path_works(tmp_path: Path):
     folder = tmp_path.joinpath(*["a long way down the tree of folders"] * 5)
     assert len(str(folder)) > 150
 
@@ -154,7 +154,7 @@ def test_a_folder_with_a_very_long_path_works(tmp_path: Path):
 
 @proves("store.second-process")
 @pytest.mark.parametrize("mode", [0o777, 0o750])
-def test_a_runtime_directory_that_others_can_enter_is_not_used(
+def test_runtime_directory_open_to_others_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int
 ):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -210,7 +210,7 @@ def test_key_replaced_while_the_process_runs_is_an_error(folder: Path):
 
 
 @proves("store.second-process")
-def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(folder: Path):
+def test_silent_or_invalid_clients_block_no_other(folder: Path):
     opened(folder, points=3)
     address = channel.published(folder)
     assert address is not None
@@ -227,7 +227,7 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(folder: Path):
 
 
 @proves("store.second-process")
-def test_start_that_takes_long_is_waited_for_while_it_goes_on(folder: Path):
+def test_slow_start_is_awaited_while_it_continues(folder: Path):
     index = EdgeIndex(folder, reserve=0, idle_seconds=60, start_timeout=0.2)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(lambda _: index.collections(), range(4))) == [[]] * 4
@@ -237,7 +237,7 @@ def test_start_that_takes_long_is_waited_for_while_it_goes_on(folder: Path):
 
 
 @proves("store.second-process")
-def test_start_that_is_held_up_ends_with_a_reason(folder: Path):
+def test_blocked_start_ends_with_a_reason(folder: Path):
     folder.mkdir()
     index = EdgeIndex(folder, reserve=0, idle_seconds=60, start_timeout=0.1)
     with FileLock(folder / channel.LOCK):
@@ -254,7 +254,7 @@ def test_start_that_is_held_up_ends_with_a_reason(folder: Path):
 
 
 @proves("store.second-process")
-def test_process_that_does_nothing_is_given_up():
+def test_idle_start_is_abandoned():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle:
         waiting = StartWait(0.2)
         until(lambda: waiting.check(idle.pid) is not None)

@@ -75,7 +75,7 @@ def somebody_waits_for_a_reply() -> bool:
 
 
 @proves("errors.provider-or-index")
-def test_a_process_that_does_not_answer_is_an_error_in_time(folder: Path):
+def test_silent_process_is_an_error_at_the_timeout(folder: Path):
     index = opened(folder, points=3)
     hasty = EdgeIndex(folder, reserve=0, request_timeout=0.1)
     hasty.search(SCOPE, vector(*EAST), limit=1, floor=None)
@@ -91,7 +91,7 @@ def test_a_process_that_does_not_answer_is_an_error_in_time(folder: Path):
 
 
 @proves("errors.provider-or-index")
-def test_a_process_that_stops_reading_is_an_error_in_time(folder: Path):
+def test_process_that_stops_reading_is_an_error_at_the_timeout(folder: Path):
     opened(folder, points=3)
     hasty = EdgeIndex(folder, reserve=0, request_timeout=0.1)
     hasty.search(SCOPE, vector(*EAST), limit=1, floor=None)
@@ -114,7 +114,7 @@ def test_idle_process_ends_with_clients_and_restarts(folder: Path):
 
 
 @proves("store.second-process")
-def test_requests_that_meet_an_ending_process_are_not_lost(folder: Path):
+def test_requests_to_an_ending_process_are_not_lost(folder: Path):
     index = opened(folder, points=20)
     enough = threading.Event()
 
@@ -157,7 +157,7 @@ def test_retired_process_has_flushed_and_closed_everything(folder: Path):
 
 
 @proves("store.second-process")
-def test_what_a_killed_process_left_behind_is_no_obstacle(folder: Path):
+def test_leftovers_of_a_killed_process_do_not_prevent_a_start(folder: Path):
     opened(folder, points=3)
     address = channel.published(folder)
     assert address is not None

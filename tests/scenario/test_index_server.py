@@ -79,7 +79,7 @@ def test_index_server_serves_a_world_until_its_deletion(
 
 
 @proves("search.non-interference")
-def test_a_server_answers_as_the_embedded_index_does(
+def test_server_and_embedded_index_give_equal_answers(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def answers(folder: Path) -> list[list[tuple[str, int, float]]]:
@@ -120,7 +120,7 @@ def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
 
 
 @proves("search.non-interference")
-def test_response_of_an_approximate_world_says_so(
+def test_response_of_an_approximate_world_is_marked(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -170,7 +170,7 @@ class Approximate(MemoryIndex):
 
 
 @proves("reading.non-interference")
-def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
+def test_reader_search_is_never_approximate(tmp_path: Path) -> None:
     world = make_library(tmp_path, index=Approximate()).world(book__txt=BOOK)
     reader = world.reader("r")
     reader.set_position("book.txt", sentence=2)

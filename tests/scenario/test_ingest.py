@@ -16,7 +16,7 @@ from truespan.types.vectors import Vector
 
 
 @proves("ingest.stable-point-ids", "index.points-per-world")
-def test_point_ids_are_the_uuid5_of_where_the_chunk_stands() -> None:
+def test_point_id_is_the_uuid5_of_the_chunk_place() -> None:
     world = WorldId("3b5d6b0e-0000-4000-8000-000000000001")
 
     one = chunk_id(world, 1, 2, 3, 4)
@@ -38,7 +38,7 @@ def test_point_ids_are_the_uuid5_of_where_the_chunk_stands() -> None:
 
 
 @proves("ingest.no-duplicates")
-def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
+def test_repeated_ingestion_changes_nothing(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=story(60), b__txt=story(5, "garden"))
     points = set(lib.points(world))
@@ -55,7 +55,7 @@ def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
 
 
 @proves("ingest.no-leftover-points")
-def test_a_shorter_version_leaves_no_point_behind(lib: LibraryFixture) -> None:
+def test_shorter_version_leaves_no_point(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(100))
     before = len(lib.points(world))
 
@@ -79,7 +79,7 @@ def test_equal_text_is_embedded_once_per_world(lib: LibraryFixture) -> None:
 
 
 @proves("ingest.durability-order")
-def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> None:
+def test_ingestion_writes_rows_points_state_then_activates(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     lib.world(a__txt=story(30))
 
@@ -91,7 +91,7 @@ def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> Non
 
 
 @proves("ingest.delete-order")
-def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> None:
+def test_deleted_document_is_hidden_before_it_is_removed(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=story(30), b__txt=story(5, "garden"))
     lib.journal.clear()
@@ -142,7 +142,7 @@ def test_deleted_document_is_hidden_while_points_remain(lib: LibraryFixture) -> 
 
 
 @proves("ingest.durability-order")
-def test_document_replaced_under_reading_is_old_or_new(lib: LibraryFixture) -> None:
+def test_document_replaced_during_reading_is_old_or_new(lib: LibraryFixture) -> None:
     versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(6)]
     world = lib.world(a__txt=versions[0])
     odd: list[object] = []
@@ -180,7 +180,7 @@ def test_document_replaced_under_reading_is_old_or_new(lib: LibraryFixture) -> N
     [b"", b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64, b"\0\0\x80\x3f" * 63],
     ids=["nothing", "zero", "NaN", "infinite", "short"],
 )
-def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(tmp_path: Path, bad: bytes):
+def test_chunk_with_an_invalid_vector_fails_alone(tmp_path: Path, bad: bytes):
     class Spoiled(WordEmbedder):
         spoil = True
 

@@ -124,7 +124,7 @@ class _Killer:
 
 
 @proves("ingest.same-result-with-workers")
-def test_killed_worker_is_replaced_and_its_document_made_again(
+def test_killed_worker_is_replaced_and_its_document_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, folder = tmp_path / "files", tmp_path / "library"
@@ -193,7 +193,7 @@ def test_unexpected_error_of_a_worker_is_raised_in_this_process(tmp_path: Path) 
 
 
 @proves("ingest.metadata-after-embedding")
-def test_metadata_that_fail_beside_reading_are_reported_at_the_end(
+def test_metadata_failures_during_parsing_are_reported_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, folder = tmp_path / "files", tmp_path / "library"

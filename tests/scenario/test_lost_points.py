@@ -137,7 +137,7 @@ def test_results_that_remain_carry_a_warning(lib: LibraryFixture) -> None:
 
 
 @proves("index.lost-points")
-def test_filtered_questions_look_at_their_documents_only(lib: LibraryFixture) -> None:
+def test_filtered_requests_check_their_documents_only(lib: LibraryFixture) -> None:
     world = two_documents(lib)
     lose(lib, world, document=2)
     own = world.search("otter ledger", floor=0.0, documents=["otter.txt"])
@@ -186,7 +186,7 @@ def test_restoring_marks_chunks_without_a_vector_pending(lib: LibraryFixture) ->
 
 
 @proves("index.lost-points")
-def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) -> None:
+def test_points_of_a_document_deleted_during_repair_do_not_return(tmp_path: Path) -> None:
     class Slow(MemoryIndex):
         meanwhile: Callable[[], object] | None = None
 
@@ -207,7 +207,7 @@ def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) ->
 
 
 @proves("index.lost-points")
-def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> None:
+def test_world_changed_during_a_check_raises_no_false_alarm(tmp_path: Path) -> None:
     class Changing(MemoryIndex):
         meanwhile: Callable[[], object] | None = None
 
@@ -275,7 +275,7 @@ def lose_where(lib: LibraryFixture, world: World, chosen: Callable[[PointPlace],
 
 
 @proves("search.non-interference")
-def test_reader_does_not_notice_points_that_are_not_theirs(lib: LibraryFixture) -> None:
+def test_reader_does_not_notice_lost_points_of_other_text(lib: LibraryFixture) -> None:
     world, reader = reading(lib)
     asked = [(mode, query) for mode in MODES for query in ("lanterns", "keeper", "candles")]
     before = [frozen(reader.retrieve(query, mode=mode)) for mode, query in asked]
@@ -286,7 +286,7 @@ def test_reader_does_not_notice_points_that_are_not_theirs(lib: LibraryFixture) 
 
 
 @proves("index.lost-points")
-def test_reader_is_told_of_lost_points_of_the_read_part(lib: LibraryFixture) -> None:
+def test_reader_is_warned_of_lost_points_of_the_read_part(lib: LibraryFixture) -> None:
     world, reader = reading(lib)
     for mode in ("hybrid", "vector"):
         for ask in (reader.retrieve, reader.answer):

@@ -44,7 +44,7 @@ def shown(world: World) -> set[str]:
 
 
 @proves("ingest.members-are-documents")
-def test_members_are_documents_and_only_changed_are_embedded(lib: LibraryFixture) -> None:
+def test_members_are_documents_and_only_changed_ones_are_embedded(lib: LibraryFixture) -> None:
     world = lib.world()
     path = put(lib, "team/docs.zip", FILES)
     report = world.ingest(path)
@@ -74,7 +74,7 @@ def test_members_are_documents_and_only_changed_are_embedded(lib: LibraryFixture
 
 
 @proves("ingest.members-are-documents")
-def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> None:
+def test_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> None:
     world = lib.world()
     path = put(lib, "docs.zip", FILES)
 
@@ -99,7 +99,7 @@ def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> 
 
 
 @proves("ingest.members-are-documents")
-def test_pruning_removes_the_documents_of_members_that_are_gone(lib: LibraryFixture) -> None:
+def test_pruning_removes_documents_of_missing_members(lib: LibraryFixture) -> None:
     world = lib.world()
     path = put(lib, "team/docs.zip", FILES)
     folder = str(Path(path).parent)
@@ -132,7 +132,7 @@ def test_pruning_removes_the_documents_of_members_that_are_gone(lib: LibraryFixt
 
 
 @proves("document.sidecar", "ingest.members-are-documents")
-def test_what_is_declared_of_an_archive_holds_for_its_members(lib: LibraryFixture) -> None:
+def test_declarations_of_an_archive_apply_to_its_members(lib: LibraryFixture) -> None:
     world = lib.world()
     put(lib, "docs.zip", {"a.txt": "The lamp.", "b.txt": "The ferry.", "a.txt.meta.toml": "x"})
     lib.write("docs.zip.meta.toml", 'tags = ["old"]\n[metadata]\nteam = "it"')
@@ -158,7 +158,7 @@ def test_what_is_declared_of_an_archive_holds_for_its_members(lib: LibraryFixtur
 
 
 @proves("ingest.members-are-documents")
-def test_an_uploaded_archive_is_opened_and_forgotten(lib: LibraryFixture) -> None:
+def test_uploaded_archive_is_read_and_removed(lib: LibraryFixture) -> None:
     world = lib.world()
     upload = Upload("docs.zip", zip_of(FILES))
     assert len(world.ingest([upload]).ingested) == 3
@@ -253,7 +253,7 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(lib: LibraryFi
 
 
 @proves("ingest.records-are-documents")
-def test_records_without_an_id_have_their_line_as_their_place(lib: LibraryFixture) -> None:
+def test_records_without_an_id_have_their_line_as_place(lib: LibraryFixture) -> None:
     world = lib.world()
     rows = ["The lamp of the quay is out.", '"The ferry rings\n\nno bell."', "The buoy is adrift."]
 
@@ -281,7 +281,7 @@ def test_records_without_an_id_have_their_line_as_their_place(lib: LibraryFixtur
 
 
 @proves("ingest.members-are-documents")
-def test_messages_and_their_attachments_are_documents_with_their_headers(lib: LibraryFixture):
+def test_messages_and_attachments_are_documents_with_headers(lib: LibraryFixture):
     world = lib.world()
     message = EmailMessage()
     message["From"], message["Subject"] = "Ida Quill <ida@quay.example>", "The ferry"

@@ -36,7 +36,7 @@ def kept(lib: LibraryFixture, world: World) -> tuple:
 
 
 @proves("ingest.metadata-after-embedding")
-def test_what_a_source_says_of_itself_becomes_its_metadata(lib: LibraryFixture) -> None:
+def test_embedded_properties_of_a_source_become_metadata(lib: LibraryFixture) -> None:
     found = derived(lib.world(book__html=PAGE))
 
     assert found["title"] == "The harbour"
@@ -50,7 +50,7 @@ def test_what_a_source_says_of_itself_becomes_its_metadata(lib: LibraryFixture) 
 
 
 @proves("ingest.metadata-after-embedding")
-def test_keywords_are_taken_from_the_text_where_nobody_names_any(lib: LibraryFixture) -> None:
+def test_keywords_are_taken_from_the_text_if_none_are_declared(lib: LibraryFixture) -> None:
     found = derived(lib.world(a__txt=TEXT))
 
     assert found["keywords_from"] == "text"
@@ -59,7 +59,7 @@ def test_keywords_are_taken_from_the_text_where_nobody_names_any(lib: LibraryFix
 
 
 @proves("ingest.metadata-after-embedding")
-def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: Path) -> None:
+def test_metadata_is_derived_after_vectors_and_changes_no_text(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=TEXT)
 
@@ -74,7 +74,7 @@ def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: 
 
 
 @proves("ingest.metadata-after-embedding")
-def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> None:
+def test_failed_metadata_leaves_text_and_vectors_unchanged(tmp_path: Path) -> None:
     whole = make_library(tmp_path / "whole")
     expected = whole.world(a__txt=TEXT)
     lib = make_library(tmp_path / "broken")
@@ -102,7 +102,7 @@ def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> 
 
 
 @proves("ingest.metadata-after-embedding")
-def test_what_the_caller_gives_wins_and_is_kept(lib: LibraryFixture) -> None:
+def test_metadata_of_the_caller_wins_and_is_kept(lib: LibraryFixture) -> None:
     lib.write("world/a.txt", TEXT)
     line = {
         "path": "a.txt",
@@ -120,7 +120,7 @@ def test_what_the_caller_gives_wins_and_is_kept(lib: LibraryFixture) -> None:
 
 
 @proves("reading.every-surface")
-def test_readers_see_nothing_that_was_derived_from_the_whole(lib: LibraryFixture) -> None:
+def test_readers_see_no_metadata_derived_from_the_whole_text(lib: LibraryFixture) -> None:
     reader = lib.world(book__html=PAGE).reader("ann")
     reader.set_position("1", sentence=2)
 

@@ -92,7 +92,7 @@ ROWS: list[tuple[dict[str, Any], set[str]]] = [
 
 
 @proves("request.metadata-filter", "request.constraints-combine")
-def test_every_request_leaves_the_documents_that_its_filters_match(world: World) -> None:
+def test_every_request_searches_the_documents_matching_its_filters(world: World) -> None:
     wrong = []
     ids = {found.source: found.chunk_id for found in world.search("the lamp", floor=0.0).passages}
     for filters, names in ROWS:
@@ -114,7 +114,7 @@ def test_every_request_leaves_the_documents_that_its_filters_match(world: World)
 
 
 @proves("request.metadata-filter")
-def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
+def test_invalid_filter_is_refused_with_a_reason(world: World) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
         ({"kinds": "book"}, "kinds must be a list"),
         ({"kinds": ["novel"]}, "'novel'"),
@@ -136,7 +136,7 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
 
 
 @proves("request.metadata-filter")
-def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: World) -> None:
+def test_unknown_metadata_key_is_named_with_the_known_ones(world: World) -> None:
     result = world.search("the lamp", metadata={"tem": "a", "team": "a"})
 
     assert not result.passages
@@ -150,7 +150,7 @@ def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: Wo
 
 
 @proves("request.metadata-filter")
-def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> None:
+def test_index_that_ignores_the_filters_is_corrected(tmp_path: Path) -> None:
     class Deaf(MemoryIndex):
         deaf = False
 
@@ -207,7 +207,7 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(lib: LibraryFixture)
 
 
 @proves("request.metadata-filter")
-def test_metadata_that_were_changed_let_no_text_through(lib: LibraryFixture) -> None:
+def test_changed_metadata_reveals_no_text(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
     lib.sql("UPDATE worlds SET changes = changes + 1")
@@ -219,7 +219,7 @@ def test_metadata_that_were_changed_let_no_text_through(lib: LibraryFixture) -> 
 
 
 @proves("request.metadata-filter")
-def test_damaged_labels_are_found_whatever_the_filter(lib: LibraryFixture) -> None:
+def test_damaged_labels_are_found_under_every_filter(lib: LibraryFixture) -> None:
     world = shelved(lib)
     lib.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
     lib.sql("UPDATE worlds SET changes = changes + 1")

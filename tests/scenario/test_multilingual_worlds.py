@@ -131,7 +131,7 @@ def test_question_is_answered_from_one_sentence_of_many_subjects(library: Librar
 
 @pytest.mark.recommended
 @proves("answers.cross-language")
-def test_words_count_more_in_languages_where_they_say_more(library: Library) -> None:
+def test_words_weigh_more_in_some_languages(library: Library) -> None:
     world = library.create_world("house", model="multilingual")
     world.add_text("Kira sözleşmesi mart ayında başlar. Depozito üç aylık kiradır.", language="tr")
     world.add_text("Der Garten wird im Herbst umgegraben.", language="de")

@@ -144,7 +144,7 @@ def test_notes_move_with_the_text(lib: LibraryFixture) -> None:
 
 
 @proves("notes.moved-and-deleted")
-def test_notes_go_with_their_document_and_reader(lib: LibraryFixture) -> None:
+def test_notes_are_removed_with_their_document_and_reader(lib: LibraryFixture) -> None:
     world = write(lib, BOOK)
     ada, bob = reader_at(world, 8), reader_at(world, 8, "bob")
     for reader in (ada, bob):
@@ -263,7 +263,7 @@ def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: 
 
 
 @proves("notes.found-by-queries")
-def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
+def test_notes_respect_the_token_budget(lib: LibraryFixture) -> None:
     reader = reader_at(write(lib, BOOK), 9)
     for number in range(8):
         reader.notes.add(f"Note {number}: the lamp again and again and again.")
@@ -278,7 +278,7 @@ def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
 
 @proves("notes.found-by-queries", "reading.never-past-position")
 @pytest.mark.parametrize("position", [0, 4, 10])
-def test_later_note_changes_no_byte_of_a_reply(lib: LibraryFixture, position: int) -> None:
+def test_later_note_does_not_change_a_reply(lib: LibraryFixture, position: int) -> None:
     world = write(lib, BOOK)
     reader = reader_at(world, position)
     reader.notes.add("The lamp is out of rum.")

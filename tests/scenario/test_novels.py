@@ -35,7 +35,7 @@ def kind_of(world: World, name: str = "novel.txt") -> str:
 
 
 @proves("reading.novels")
-def test_a_novel_becomes_a_book_and_the_report_says_so(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_novel_becomes_a_book_and_the_report_says_so(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, NOVEL))
@@ -50,7 +50,7 @@ def test_a_novel_becomes_a_book_and_the_report_says_so(lib: LibraryFixture, tmp_
 
 
 @proves("reading.novels")
-def test_chapters_without_a_story_are_pointed_out(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_chapters_without_a_story_are_reported(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, make_text(CHAPTERS, PROSE)))
@@ -60,7 +60,7 @@ def test_chapters_without_a_story_are_pointed_out(lib: LibraryFixture, tmp_path:
 
 
 @proves("reading.novels")
-def test_a_declared_kind_counts_and_nothing_is_said(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_declared_kind_applies_without_a_remark(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, NOVEL), kind="document")
@@ -72,7 +72,7 @@ def test_a_declared_kind_counts_and_nothing_is_said(lib: LibraryFixture, tmp_pat
 
 
 @proves("reading.novels")
-def test_a_contract_world_takes_every_text_for_a_document(lib: LibraryFixture, tmp_path: Path):
+def test_contract_world_treats_every_text_as_a_document(lib: LibraryFixture, tmp_path: Path):
     world = lib.library.create_world("world", defaults=Defaults.CONTRACT)
 
     report = world.ingest(write(tmp_path, NOVEL))
@@ -83,7 +83,7 @@ def test_a_contract_world_takes_every_text_for_a_document(lib: LibraryFixture, t
 
 
 @proves("reading.novels")
-def test_a_text_keeps_its_kind_when_its_content_changes(lib: LibraryFixture, tmp_path: Path):
+def test_text_keeps_its_kind_when_its_content_changes(lib: LibraryFixture, tmp_path: Path):
     manifest = tmp_path / "list.jsonl"
     manifest.write_text(json.dumps({"path": "*.txt"}), encoding="utf-8")
     world, listed = (
@@ -105,7 +105,7 @@ def test_a_text_keeps_its_kind_when_its_content_changes(lib: LibraryFixture, tmp
 
 
 @proves("reading.chapters-by-name")
-def test_a_reader_names_parts_and_chapters(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_reader_names_parts_and_chapters(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(write(tmp_path, NOVEL))
     ada = world.reader("ada")
@@ -126,7 +126,7 @@ def test_a_reader_names_parts_and_chapters(lib: LibraryFixture, tmp_path: Path) 
 
 
 @proves("reading.chapters-by-name")
-def test_a_damaged_position_can_be_set_by_chapter(lib: LibraryFixture, tmp_path: Path) -> None:
+def test_damaged_position_can_be_set_by_chapter(lib: LibraryFixture, tmp_path: Path) -> None:
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(write(tmp_path, NOVEL))
     world.reader("ada").set_position("novel.txt", through_chapter="chapter i")

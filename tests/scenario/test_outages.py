@@ -43,7 +43,9 @@ def assert_sound(opened: Library, world: World) -> None:
 
 @proves("ingest.durability-order", "errors.provider-or-index")
 @pytest.mark.parametrize("batch", [1, 2, 4])
-def test_an_ingest_outlives_the_index_process(real: Library, tmp_path: Path, batch: int) -> None:
+def test_ingestion_survives_the_end_of_the_index_process(
+    real: Library, tmp_path: Path, batch: int
+) -> None:
     world = real.create_world("world")
     (tmp_path / "warm.txt").write_text("The harbour light.")
     world.ingest(str(tmp_path / "warm.txt"))
@@ -66,7 +68,7 @@ def test_an_ingest_outlives_the_index_process(real: Library, tmp_path: Path, bat
 
 
 @proves("errors.provider-or-index", "errors.failure-changes-nothing")
-def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
+def test_search_that_loses_its_index_fails_and_the_next_one_works(
     real: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = real.create_world("world")
@@ -111,7 +113,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @proves("store.disk-reserve")
-def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(small_disk: Path, tmp_path: Path):
+def test_full_disk_stops_an_ingestion_and_loses_nothing(small_disk: Path, tmp_path: Path):
     with library(small_disk) as opened:
         world = opened.create_world("world")
         (tmp_path / "first.txt").write_text(story(60))

@@ -22,7 +22,7 @@ def configured(tmp_path: Path, toml: str) -> Path:
 
 
 @proves("embedding.own-model", "embedding.query-by-locked-profile")
-def test_a_world_is_built_with_a_model_from_a_folder_and_locked_to_it(tmp_path: Path) -> None:
+def test_world_is_locked_to_its_model_from_a_folder(tmp_path: Path) -> None:
     library = configured(tmp_path, '[embedding]\nkind = "onnx"\nfolder = "models/mine"\n')
     folder = model_folder(library / "models" / "mine", attention_network(table()))
     source = tmp_path / "tides.txt"
@@ -49,7 +49,7 @@ def test_a_world_is_built_with_a_model_from_a_folder_and_locked_to_it(tmp_path: 
 
 
 @proves("embedding.own-model")
-def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> None:
+def test_own_model_of_a_library_can_be_configured_in_a_table(tmp_path: Path) -> None:
     table = """
         [embedding]
         kind = "onnx"
@@ -73,7 +73,7 @@ def test_the_library_s_own_model_may_be_described_in_a_table(tmp_path: Path) -> 
 
 
 @proves("embedding.own-model")
-def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+def test_contradictory_model_tables_are_refused(tmp_path: Path) -> None:
     rows = {
         '[embedding]\nkind = "onnx"\nprovider = "onnx"': "both kind and provider",
         'onnx_folder = "a"\n[embedding]\nkind = "onnx"\nfolder = "b"': "twice",

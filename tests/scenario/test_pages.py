@@ -72,7 +72,7 @@ def told(lib: LibraryFixture, content: bytes, sid: int) -> list[str]:
 @proves("reading.non-interference", "reading.every-surface")
 @FLAGS
 @pytest.mark.parametrize("sid", range(-1, 4))
-def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
+def test_pages_and_pictures_reveal_no_unread_text(
     tmp_path: Path, flags: FigureFlags, sid: int
 ) -> None:
     lib = library(tmp_path, flags)
@@ -103,7 +103,7 @@ def test_reader_pages_end_at_the_position(lib: LibraryFixture, world: World, for
 
 @proves("reading.never-past-position", "reading.every-surface")
 @FLAGS
-def test_a_picture_is_seen_once_the_text_around_it_is_read(tmp_path: Path, flags: FigureFlags):
+def test_picture_is_visible_once_the_text_around_it_is_read(tmp_path: Path, flags: FigureFlags):
     world = filled(library(tmp_path, flags), docx(*OPENING, *ENDINGS[1], media=MEDIA))
     doc_id, last = world.documents.get(1).doc_id, world.documents.get(1).sentences - 1
     reader = world.reader("ann")
@@ -122,7 +122,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(tmp_path: Path, flags
 
 
 @proves("reading.no-state")
-def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
+def test_no_picture_is_visible_without_a_position(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL), docx(*OPENING, media=MEDIA))
 
     with raises_code("image_not_found"):
@@ -144,7 +144,7 @@ def happening_once(part: Any, verb: str, happen: Callable[[], object]) -> Any:
     ("part", "verb"),
     [("assets", "read"), ("store", "readers.figures"), ("store", "readers.in_force")],
 )
-def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str, verb: str) -> None:
+def test_replaced_book_reveals_no_unread_picture(tmp_path: Path, part: str, verb: str) -> None:
     lib = library(tmp_path, ALL)
     world = filled(lib, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
@@ -170,7 +170,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 @pytest.mark.parametrize(
     "verb", ["readers.sentences", "readers.passage", "readers.figures", "readers.positions"]
 )
-def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(tmp_path: Path, verb: str):
+def test_book_replaced_during_a_request_is_shown_as_far_as_read(tmp_path: Path, verb: str):
     lib = library(tmp_path, ALL)
     reader = filled(lib, docx(*OPENING, media=MEDIA)).reader("ann")
     reader.set_position("1", sentence=3)
@@ -190,7 +190,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(tmp_pat
 
 @proves("reading.sentence-order")
 @pytest.mark.parametrize("lost", [0, 3, 5])
-def test_page_of_a_document_lacks_no_sentence(lib: LibraryFixture, lost: int) -> None:
+def test_page_of_a_document_contains_every_sentence(lib: LibraryFixture, lost: int) -> None:
     world = lib.world(note__md="One. Two. Three. Four. Five. Six.")
     assert [one.sid for one in world.documents.sentences(1).sentences] == [*range(6)]
 

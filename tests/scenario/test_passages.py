@@ -75,7 +75,7 @@ def canonical(world: World) -> str:
 
 
 @proves("retrieval.fitted-passages")
-def test_sentences_of_the_book_are_as_expected(world: World) -> None:
+def test_sample_book_has_the_expected_sentences(world: World) -> None:
     assert [part.text for part in world.documents.sentences(1).sentences] == SENTENCES
 
 
@@ -114,7 +114,7 @@ def test_neighbours_are_sentences_of_the_same_chapter(world: World) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_neighbours_are_added_only_as_far_as_the_budget_allows(world: World) -> None:
+def test_neighbours_are_limited_by_the_budget(world: World) -> None:
     query = "brass key seventh hook"
     plain = world.retrieve(query, top_k=1, **ANY)
     sizes = set()
@@ -127,7 +127,7 @@ def test_neighbours_are_added_only_as_far_as_the_budget_allows(world: World) -> 
 
 
 @proves("retrieval.fitted-passages")
-def test_passages_that_touch_or_overlap_have_no_text_twice(world: World) -> None:
+def test_touching_or_overlapping_passages_repeat_no_text(world: World) -> None:
     for options in ({}, BEST_SENTENCES):
         for query in ("porter hook seventh key", "boat rope knife office"):
             bundle = world.retrieve(query, top_k=4, neighbours=3, **options, **ANY)
@@ -138,7 +138,7 @@ def test_passages_that_touch_or_overlap_have_no_text_twice(world: World) -> None
 
 
 @proves("retrieval.fitted-passages")
-def test_a_chapter_filter_bounds_neighbours_and_sentences(lib: LibraryFixture) -> None:
+def test_chapter_filter_limits_neighbours_and_sentences(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     # One chunk for both chapters: it belongs to the first, where it begins.
     world.ingest([lib.write("book.md", BOOK)], kind="book")
@@ -150,7 +150,7 @@ def test_a_chapter_filter_bounds_neighbours_and_sentences(lib: LibraryFixture) -
 
 
 @proves("reading.never-past-position", "retrieval.fitted-passages")
-def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Path) -> None:
+def test_neighbours_and_sentences_of_a_reader_stop_at_the_position(tmp_path: Path) -> None:
     reader = filled(pairs(tmp_path)).reader("ann")
     leaks = []
     for sid in range(len(SENTENCES)):
@@ -165,7 +165,7 @@ def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Pa
 
 
 @proves("reading.non-interference", "retrieval.fitted-passages")
-def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path) -> None:
+def test_unread_text_does_not_affect_sentences_and_neighbours(tmp_path: Path) -> None:
     head, _, tail = BOOK.partition("He found\nthe")
     endings = (
         tail,
@@ -214,7 +214,7 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> None:
+def test_sentences_are_returned_with_their_span_and_number(world: World) -> None:
     text = canonical(world)
     for mode in ("hybrid", "vector", "keyword"):
         found = world.search("seventh hook", top_k=2, granularity="sentence", mode=mode)
@@ -229,7 +229,7 @@ def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> 
 
 
 @proves("retrieval.fitted-passages")
-def test_headings_are_no_sentences_unless_there_is_nothing_else(tmp_path: Path) -> None:
+def test_headings_are_sentences_only_without_other_text(tmp_path: Path) -> None:
     text = "# Lunch\n\nThe limit is 15 euro.\n\n# Keys\n\nAsk the porter.\n"
     world = make_library(tmp_path).world(handbook__md=text, title__md="# Keys\n")
 
@@ -252,7 +252,7 @@ def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_few_sentences_are_embedded_however_many_there_are(lib: LibraryFixture) -> None:
+def test_limited_number_of_sentences_is_embedded(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     text = " ".join(f"The porter swept quay number {number} again." for number in range(200))
     world.ingest([lib.write("long.txt", text)])
@@ -267,7 +267,7 @@ def test_few_sentences_are_embedded_however_many_there_are(lib: LibraryFixture) 
 
 
 @proves("retrieval.fitted-passages", "verify.one-read")
-def test_text_put_between_sentences_is_not_shown(tmp_path: Path) -> None:
+def test_text_inserted_between_sentences_is_not_shown(tmp_path: Path) -> None:
     lib = pairs(tmp_path)
     world, query = filled(lib), "brass key seventh hook"
     lib.sql(
@@ -294,7 +294,7 @@ def long_world(folder: Path, **parts: Any) -> World:
 
 @pytest.mark.recommended
 @proves("retrieval.fitted-passages")
-def test_an_excerpt_has_whole_sentences_around_the_words(tmp_path: Path) -> None:
+def test_excerpt_has_whole_sentences_around_the_words(tmp_path: Path) -> None:
     world = long_world(tmp_path)
     whole = world.search("Where did the porter find the key?", top_k=1, floor=0).passages[0]
 
@@ -312,7 +312,7 @@ def test_an_excerpt_has_whole_sentences_around_the_words(tmp_path: Path) -> None
 
 
 @proves("retrieval.fitted-passages")
-def test_excerpts_with_few_of_the_words_are_left_out(world: World) -> None:
+def test_excerpts_with_few_of_the_words_are_dropped(world: World) -> None:
     query = "Who found the brass key on the hook?"
     passages = world.search(query, top_k=9, floor=0)
     found = world.search(query, top_k=9, floor=0, granularity="excerpt")
@@ -340,7 +340,7 @@ def test_excerpts_of_overlapping_passages_do_not_repeat(tmp_path: Path) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_an_excerpt_without_words_is_around_the_nearest_sentence(tmp_path: Path) -> None:
+def test_excerpt_without_words_is_around_the_nearest_sentence(tmp_path: Path) -> None:
     world = long_world(tmp_path)
 
     [part] = world.search("cellar", top_k=1, mode="vector", granularity="excerpt", floor=0).passages
@@ -351,7 +351,7 @@ def test_an_excerpt_without_words_is_around_the_nearest_sentence(tmp_path: Path)
 
 @pytest.mark.recommended
 @proves("retrieval.fitted-passages")
-def test_an_answer_without_a_model_quotes_excerpts(tmp_path: Path) -> None:
+def test_answer_without_a_model_quotes_excerpts(tmp_path: Path) -> None:
     world = long_world(tmp_path)
     question = "Where did the porter ask for the key in the ledger?"
 
@@ -370,7 +370,7 @@ def test_an_answer_without_a_model_quotes_excerpts(tmp_path: Path) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_an_answer_gets_the_same_passages_narrower_or_wider(tmp_path: Path) -> None:
+def test_answer_supports_narrower_and_wider_passages(tmp_path: Path) -> None:
     model = Scripted("Yes [1].", "Yes [1].", "Yes [1].", "Yes [1].")
     lib = pairs(tmp_path)
     world = filled(lib)
@@ -401,7 +401,7 @@ def test_an_answer_gets_the_same_passages_narrower_or_wider(tmp_path: Path) -> N
 
 
 @proves("retrieval.fitted-passages")
-def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) -> None:
+def test_budget_of_the_caller_is_limited_by_the_operator(world: World) -> None:
     calls = [
         lambda **options: world.search("hook", **options),
         lambda **options: world.retrieve("hook", **options),
@@ -429,7 +429,7 @@ def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) 
 
 
 @proves("retrieval.fitted-passages")
-def test_a_small_budget_keeps_what_fits(world: World) -> None:
+def test_small_budget_keeps_passages_that_fit(world: World) -> None:
     sizes = [part.token_count for part in world.search("porter hook", floor=0.0).passages]
     for budget in (1, min(sizes), sum(sizes)):
         bundle = world.retrieve("porter hook", max_tokens=budget, **ANY)
@@ -459,7 +459,7 @@ takes a key.
 
 
 @proves("retrieval.boilerplate-last")
-def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_boilerplate_comes_last_unless_requested(tmp_path: Path) -> None:
     lib = pairs(tmp_path)
     world = lib.library.create_world("world")
     story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
@@ -490,7 +490,7 @@ def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path:
 
 
 @proves("retrieval.query-lengths")
-def test_a_query_without_a_visible_character_is_blank(world: World) -> None:
+def test_query_without_a_visible_character_is_blank(world: World) -> None:
     reader = world.reader("ann")
     for blank in ("\u200b", "\ufeff", "\0", " \u200b\ufeff\0\n", "\u2060\u00ad", "\u3164\u2800"):
         for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
@@ -500,7 +500,7 @@ def test_a_query_without_a_visible_character_is_blank(world: World) -> None:
 
 
 @proves("retrieval.query-lengths")
-def test_the_longest_query_is_the_same_for_all_and_refused_alike(world: World) -> None:
+def test_query_length_limit_is_the_same_everywhere(world: World) -> None:
     reader = world.reader("ann")
     for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
         with pytest.raises(QueryTooLong) as refusal:
@@ -510,7 +510,7 @@ def test_the_longest_query_is_the_same_for_all_and_refused_alike(world: World) -
 
 
 @proves("retrieval.query-lengths")
-def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path: Path) -> None:
+def test_long_query_is_embedded_in_parts_or_refused_by_setting(tmp_path: Path) -> None:
     parts = [f"The porter swept quay number {number} once more." for number in range(16)]
     long = " ".join([*parts, "A brass key hung on the seventh hook there."])
     for defaults in ("recommended", "contract"):
@@ -539,7 +539,7 @@ def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path
 
 
 @proves("retrieval.boilerplate-last")
-def test_the_defaults_of_a_world_decide_about_boilerplate(tmp_path: Path) -> None:
+def test_world_defaults_decide_about_boilerplate(tmp_path: Path) -> None:
     story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
     query = "refund defect electronic work key"
     for defaults in ("recommended", "contract"):

@@ -65,7 +65,7 @@ def codes(reader: Reader, **options: Any) -> list[str]:
 
 
 @proves("reading.sid-arithmetic")
-def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path) -> None:
+def test_sample_book_has_the_expected_sentences(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
 
     assert stored(lib, world, 1).texts == SENTENCES
@@ -73,7 +73,7 @@ def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path)
 
 @proves("reading.re-anchored")
 @pytest.mark.parametrize("sid", [-1, 0, 5, LAST])
-def test_a_position_is_told_by_its_sentence(tmp_path: Path, sid: int) -> None:
+def test_position_can_be_set_by_sentence(tmp_path: Path, sid: int) -> None:
     _, world = shelf(tmp_path)
 
     found = ann(world).set_position("book.md", sentence=sid)
@@ -91,7 +91,7 @@ def test_a_position_is_told_by_its_sentence(tmp_path: Path, sid: int) -> None:
         ("the wick", 6, 3),
     ],
 )  # fmt: skip
-def test_a_position_is_told_by_the_chapter_read_last(
+def test_position_can_be_set_by_the_last_read_chapter(
     tmp_path: Path, chapter: str, sid: int, reached: int
 ) -> None:
     _, world = shelf(tmp_path)
@@ -117,7 +117,7 @@ def test_a_position_is_told_by_the_chapter_read_last(
     ],
     ids=lambda told: str(told)[:50],
 )
-def test_position_that_is_none_or_several_is_refused(tmp_path: Path, told: dict[str, Any]) -> None:
+def test_ambiguous_or_missing_position_is_refused(tmp_path: Path, told: dict[str, Any]) -> None:
     _, world = shelf(tmp_path)
 
     with pytest.raises(InvalidArgument):
@@ -127,7 +127,7 @@ def test_position_that_is_none_or_several_is_refused(tmp_path: Path, told: dict[
 
 
 @proves("reading.re-anchored")
-def test_a_position_is_recorded_while_the_provider_is_away(
+def test_position_can_be_set_while_the_provider_is_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, world = shelf(tmp_path)
@@ -143,7 +143,7 @@ def test_a_position_is_recorded_while_the_provider_is_away(
 
 @proves("reading.re-anchored")
 @pytest.mark.parametrize("chapter", ["", " ", "²", "٢"])
-def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
+def test_meaningless_name_is_not_a_chapter(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path, book="# The Only One\n\nIt was late.")
 
     with pytest.raises(InvalidArgument):
@@ -159,7 +159,7 @@ def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
         ("Nobody   answered.\nIt", 9), ("Morning came.", 12), ("burned. The Wick It was", 5),
     ],
 )  # fmt: skip
-def test_a_position_is_told_by_words_that_were_just_read(tmp_path: Path, passage: str, sid: int):
+def test_position_can_be_set_by_the_last_read_words(tmp_path: Path, passage: str, sid: int):
     _, world = shelf(tmp_path)
 
     assert ann(world).set_position("book.md", passage=passage).sid == sid
@@ -177,7 +177,7 @@ def test_a_position_is_told_by_words_that_were_just_read(tmp_path: Path, passage
         (" \n ", "passage_not_found"),
     ],
 )
-def test_words_that_tell_no_place_or_two_are_refused_and_say_which(
+def test_unknown_or_ambiguous_words_are_refused_with_the_reason(
     tmp_path: Path, passage: str, code: str
 ) -> None:
     _, world = shelf(tmp_path)
@@ -190,7 +190,7 @@ def test_words_that_tell_no_place_or_two_are_refused_and_say_which(
 
 
 @proves("reading.re-anchored")
-def test_words_that_overlap_themselves_are_ambiguous(tmp_path: Path) -> None:
+def test_self_overlapping_words_are_ambiguous(tmp_path: Path) -> None:
     _, world = shelf(tmp_path, book="He said no, no, no, no more.")
 
     with raises_code("passage_ambiguous"):
@@ -201,7 +201,7 @@ def test_words_that_overlap_themselves_are_ambiguous(tmp_path: Path) -> None:
 
 
 @proves("reading.current-book", "reading.re-anchored")
-def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path) -> None:
+def test_reader_can_go_back_and_position_survives_a_restart(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     ann(world).set_position("book.md", sentence=11)
     ann(world).set_position("book.md", sentence=4)
@@ -214,7 +214,7 @@ def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path
 
 
 @proves("reading.current-book")
-def test_each_book_has_its_own_position_and_one_is_the_current_book(tmp_path: Path) -> None:
+def test_each_book_has_its_position_and_one_book_is_current(tmp_path: Path) -> None:
     _, world = shelf(tmp_path, a="A lamp. A key. A boat.", b="B lamp. B key. B boat.", c="C lamp.")
     reader = ann(world)
     reader.set_position("a.md", sentence=0)
@@ -232,7 +232,7 @@ def test_each_book_has_its_own_position_and_one_is_the_current_book(tmp_path: Pa
 
 
 @proves("reading.current-book")
-def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path) -> None:
+def test_positions_of_readers_and_worlds_are_independent(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     other = lib.library.create_world("other")
     other.ingest(lib.write("other/book.md", BOOK), kind="book")
@@ -246,7 +246,7 @@ def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path
 
 @proves("reading.no-state")
 @pytest.mark.parametrize("book", [None, "book.md", "1"])
-def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
+def test_nothing_is_readable_or_requested_without_a_position(
     tmp_path: Path, book: str | None
 ) -> None:
     lib = make_library(tmp_path, watched=True)
@@ -262,7 +262,7 @@ def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
 
 
 @proves("reading.no-state")
-def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_nothing_is_readable_or_requested_before_the_first_sentence(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.md", BOOK), kind="book")
@@ -275,7 +275,7 @@ def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_p
 
 
 @proves("reading.current-book")
-def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_book_is_refused(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     for call in (
         lambda: ann(world).set_position("absent.md", sentence=0),
@@ -289,7 +289,7 @@ def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @proves("reading.no-state", "reading.never-past-position")
-def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path: Path) -> None:
+def test_caller_bound_to_a_reader_cannot_change_the_position(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     ann(world).set_position("book.md", sentence=2)
     world.reader("bea").set_position("book.md", sentence=9)

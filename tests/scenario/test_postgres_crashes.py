@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.scenario.test_crashes import (
-    test_deletion_killed_at_any_step_stays_a_deletion,
+    test_deletion_killed_at_any_step_remains_a_deletion,
     test_killed_replacement_shows_old_or_new_and_can_finish,
 )
 from tests.support.crash_process import STORE_URL, library
@@ -17,7 +17,7 @@ from tests.support.postgres import fresh_database
 from truespan.engine.library import Library
 
 __all__ = [
-    "test_deletion_killed_at_any_step_stays_a_deletion",
+    "test_deletion_killed_at_any_step_remains_a_deletion",
     "test_killed_replacement_shows_old_or_new_and_can_finish",
 ]
 

@@ -315,7 +315,7 @@ def assert_no_key(folder: Path) -> None:
     "errors.failure-changes-nothing",
 )
 @each_row()
-def test_ingest_fault_is_named_keeps_nothing_false_recoverable(
+def test_ingestion_fault_has_its_error_and_can_be_resumed(
     tmp_path: Path, row: Row, speaker: Speaker
 ) -> None:
     with Bench(speaker, tmp_path) as bench:
@@ -359,7 +359,7 @@ def assert_goes_on(bench: Bench, index: MemoryIndex, paths: list[str]) -> None:
 @pytest.mark.contract
 @proves("embedding.down-is-an-error", "errors.no-secrets", "errors.cooldown-before-index")
 @each_row()
-def test_a_question_that_gets_no_vector_is_an_error_before_the_index(
+def test_question_without_a_vector_fails_before_the_index(
     tmp_path: Path, row: Row, speaker: Speaker
 ) -> None:
     with Bench(speaker, tmp_path) as bench:

@@ -68,7 +68,7 @@ UNUSABLE = {
 
 @proves("errors.bad-key-configuration", "errors.credentials-before-index")
 @pytest.mark.parametrize("keys", UNUSABLE.values(), ids=UNUSABLE.keys())
-def test_without_key_nothing_is_asked_and_nothing_changes(tmp_path: Path, keys: list[ProviderKey]):
+def test_missing_key_sends_and_changes_nothing(tmp_path: Path, keys: list[ProviderKey]):
     with OpenAi() as server:
         before = opened(tmp_path, server)
         before.world(tide__txt=TIDE)
@@ -86,7 +86,7 @@ def test_without_key_nothing_is_asked_and_nothing_changes(tmp_path: Path, keys: 
 
 
 @proves("errors.cooldown-before-index")
-def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Path) -> None:
+def test_cooling_key_stops_a_search_before_provider_and_index(tmp_path: Path) -> None:
     with OpenAi() as server:
         clock, cooldowns = PassingClock(), MemoryCooldowns()
         lib = opened(tmp_path, server, clock=clock, cooldowns=cooldowns)
@@ -107,7 +107,7 @@ def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Pa
 
 
 @proves("errors.bad-key-configuration")
-def test_a_key_that_is_denied_changes_nothing_in_the_store(tmp_path: Path) -> None:
+def test_denied_key_changes_nothing_in_the_store(tmp_path: Path) -> None:
     with OpenAi() as server:
         lib = opened(tmp_path, server)
         world = lib.world(tide__txt=TIDE)
@@ -122,7 +122,7 @@ def test_a_key_that_is_denied_changes_nothing_in_the_store(tmp_path: Path) -> No
 
 
 @proves("embedding.rate-limit", "embedding.batch-items")
-def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
+def test_ingestion_respects_its_rate_and_batch_size(tmp_path: Path) -> None:
     with OpenAi() as server:
         clock = PassingClock()
         begun: list[float] = []
@@ -140,7 +140,7 @@ def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
 
 
 @proves("embedding.oversized-item", "embedding.vector-per-input")
-def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path: Path) -> None:
+def test_provider_with_a_lower_limit_gets_smaller_batches(tmp_path: Path) -> None:
     with OpenAi() as server:
         server.most_texts = 5
         lib = opened(tmp_path, server, items=32)
@@ -172,7 +172,7 @@ def test_overlong_chunk_keeps_its_bounds_and_is_found(tmp_path: Path) -> None:
 
 
 @proves("errors.no-secrets")
-def test_a_key_is_in_no_log_no_error_and_no_file(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_key_is_in_no_log_error_or_file(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     with OpenAi() as server:
         lib = opened(tmp_path, server)

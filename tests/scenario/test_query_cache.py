@@ -26,7 +26,7 @@ TEXT = "The lamp went out at midnight."
 @pytest.mark.parametrize(
     ("age", "calls"), [(0, 1), (1, 1), (DAY - 0.001, 1), (DAY, 2), (DAY + 1, 2), (3 * DAY, 2)]
 )
-def test_an_entry_is_used_while_strictly_younger_than_a_day(
+def test_entry_is_used_while_strictly_younger_than_a_day(
     lib: LibraryFixture, age: float, calls: int
 ) -> None:
     world = lib.world(a__txt=TEXT)
@@ -39,7 +39,7 @@ def test_an_entry_is_used_while_strictly_younger_than_a_day(
 
 
 @proves("clock.jumps")
-def test_an_entry_dated_in_the_future_counts_as_expired(lib: LibraryFixture) -> None:
+def test_entry_dated_in_the_future_counts_as_expired(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     world.search("lamp")
 
@@ -51,7 +51,7 @@ def test_an_entry_dated_in_the_future_counts_as_expired(lib: LibraryFixture) -> 
 
 
 @proves("cache.younger-than-a-day", "cache.bit-identical")
-def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
+def test_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
     index = MemoryIndex()
     lib = make_library(tmp_path, index=index)
     world = lib.world(a__txt=TEXT)
@@ -94,7 +94,7 @@ def test_every_part_of_the_key_matters() -> None:
 
 
 @proves("cache.complete-key")
-def test_parts_cannot_be_shifted_into_each_other() -> None:
+def test_parts_of_the_key_cannot_be_confused() -> None:
     spellings = [
         cache_key(WorldId("ab"), "c", other_profile(provider="d"), "e"),
         cache_key(WorldId("a"), "bc", other_profile(provider="d"), "e"),
@@ -119,7 +119,7 @@ def test_worlds_and_models_do_not_share_entries(tmp_path: Path, lib: LibraryFixt
 
 
 @proves("cache.bit-identical")
-def test_a_cached_vector_that_was_damaged_is_not_used(lib: LibraryFixture) -> None:
+def test_damaged_cached_vector_is_not_used(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     world.search("lamp")
     lib.sql("UPDATE query_cache SET vector = zeroblob(256)")

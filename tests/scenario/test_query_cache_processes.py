@@ -78,7 +78,7 @@ def ask(folder: Path, *questions: str, survived: int = 0) -> int:
 
 @proves("cache.younger-than-a-day")
 @pytest.mark.parametrize("survived", [1, 2, 5])
-def test_no_question_is_sent_twice_after_a_process_was_killed(
+def test_question_is_sent_once_despite_a_killed_process(
     tmp_path: Path, server: ReplaceableModel, survived: int
 ) -> None:
     assert ask(tmp_path, *QUESTIONS, survived=survived) == KILLED
@@ -106,7 +106,7 @@ def test_check_by_a_second_process_covers_earlier_questions(
 
 
 @proves("cache.other-model-misses")
-def test_replaced_model_is_noticed_where_its_vectors_are_used(
+def test_replaced_model_is_noticed_before_its_vectors_are_used(
     tmp_path: Path, server: ReplaceableModel
 ) -> None:
     first, *others = QUESTIONS

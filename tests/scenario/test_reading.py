@@ -63,7 +63,7 @@ def test_position_is_read_once_before_the_index_is_asked(tmp_path: Path) -> None
 
 @proves("reading.position-read-first")
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
+def test_index_search_runs_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
     lib = make_library(tmp_path, watched=True)
     _, reader = reading(lib, 40)
     lib.journal.clear()
@@ -80,7 +80,7 @@ def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) ->
 
 
 @proves("reading.position-read-first")
-def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_path: Path) -> None:
+def test_vectors_of_word_matches_are_read_during_the_index_search(tmp_path: Path) -> None:
     lib = make_library(tmp_path, index=Watching(), watched=True)
     _, reader = reading(lib, 40)
     lib.journal.clear()
@@ -100,7 +100,7 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
 
 @proves("reading.position-read-first")
 @pytest.mark.parametrize(("query", "mode"), [("lamp", "keyword"), ('"lamp"', "hybrid")])
-def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
+def test_index_is_not_queried_where_words_name_all_candidates(
     tmp_path: Path, query: str, mode: str
 ) -> None:
     lib = make_library(tmp_path, watched=True)
@@ -114,7 +114,7 @@ def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
 
 
 @proves("reading.position-read-first", "reading.deterministic")
-def test_a_position_moved_during_a_request_does_not_split_it(lib: LibraryFixture) -> None:
+def test_position_moved_during_a_request_applies_to_the_next_one(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 60)
     expected = frozen(reader.retrieve(QUERY))
     reader.retrieve("warm the tail")
@@ -129,7 +129,7 @@ def test_a_position_moved_during_a_request_does_not_split_it(lib: LibraryFixture
 
 
 @proves("reading.position-in-request", "reading.current-book")
-def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: Path) -> None:
+def test_index_request_contains_document_start_and_reach(tmp_path: Path) -> None:
     index = Watching()
     lib = make_library(tmp_path, index=index)
     world, reader = reading(lib, 40)
@@ -143,7 +143,7 @@ def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: 
 
 
 @proves("reading.current-book")
-def test_no_other_book_of_the_world_has_a_say(lib: LibraryFixture) -> None:
+def test_other_books_of_the_world_have_no_influence(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 40)
     before = frozen(reader.retrieve(QUERY))
 
@@ -156,7 +156,7 @@ def test_no_other_book_of_the_world_has_a_say(lib: LibraryFixture) -> None:
 
 @pytest.mark.contract
 @proves("reading.top-k-default", "reading.dense-only")
-def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path: Path) -> None:
+def test_vector_reading_returns_at_most_twenty_chunks_without_a_floor(tmp_path: Path) -> None:
     index = Watching()
     lib = make_library(tmp_path, index=index)
     _, reader = reading(lib, 298, sentences=300)
@@ -245,7 +245,7 @@ def test_chunk_with_one_read_sentence_shows_that_sentence(lib: LibraryFixture, c
 @pytest.mark.contract
 @proves("reading.sentence-once", "reading.sentence-order")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
+def test_context_contains_each_sentence_once_in_book_order(
     lib: LibraryFixture, chunking: str
 ) -> None:
     _, reader = reading(lib, 70, chunking=chunking)
@@ -260,7 +260,7 @@ def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
 
 
 @proves("reading.deterministic")
-def test_the_same_state_and_question_give_the_same_bytes_in_every_process(
+def test_equal_state_and_question_give_equal_bytes_in_every_process(
     tmp_path: Path, lib: LibraryFixture
 ) -> None:
     _, reader = reading(lib, 55)
@@ -275,7 +275,7 @@ def test_the_same_state_and_question_give_the_same_bytes_in_every_process(
 
 
 @proves("reading.sid-arithmetic")
-def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(lib: LibraryFixture) -> None:
+def test_sentence_number_counts_from_the_first_of_its_chunk(lib: LibraryFixture) -> None:
     world, _ = reading(lib, 0)
     texts = stored(lib, world, 1).texts
 
@@ -290,7 +290,7 @@ def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(lib: Library
 
 
 @proves("reading.tail", "reading.every-surface", "bundle.chunk-fields-filled")
-def test_reader_names_and_receipts_hold_nothing_unread(lib: LibraryFixture) -> None:
+def test_reader_names_and_receipts_contain_nothing_unread(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 40)
     namespace = uuid.UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1")
 
@@ -313,7 +313,9 @@ def test_reader_names_and_receipts_hold_nothing_unread(lib: LibraryFixture) -> N
 
 
 @proves("reading.every-surface")
-def test_title_inside_the_book_is_hidden_a_declared_one_shown(lib: LibraryFixture, world: World):
+def test_title_inside_the_book_is_hidden_and_a_declared_one_shown(
+    lib: LibraryFixture, world: World
+):
     read = " ".join(f"The lamp burned {count} times." for count in range(20))
     text = f"---\ntitle: The Butler Did It\n---\n{read}\n\n# The Secret Of It\n\nIt was he.\n"
     path = lib.write("book.md", text)

@@ -57,9 +57,7 @@ class AnsweringTrial(Trial):
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("seed", in_test_or_prove([11], [11, 12]))
-def test_an_answer_is_the_same_whatever_the_unread_part_says(
-    tmp_path: Path, chunking: str, seed: int
-) -> None:
+def test_answer_does_not_depend_on_unread_text(tmp_path: Path, chunking: str, seed: int) -> None:
     counts = AnsweringTrial(tmp_path, seed, chunking=chunking).run(
         1, in_test_or_prove(1, 3), near=in_test_or_prove(2, 4)
     )
@@ -77,7 +75,7 @@ def shelf(folder: Path, ahead: str = "The landlady did it. ", **models: Any) -> 
 
 
 @proves("reading.never-past-position", "reading.truncated-before-model")
-def test_a_model_is_given_read_sentences_only(tmp_path: Path) -> None:
+def test_model_gets_only_read_sentences(tmp_path: Path) -> None:
     room = shelf(
         tmp_path, primary=Scripted("It hung there [1]: “The spare key hung on hook seven.”")
     )
@@ -94,7 +92,7 @@ def test_a_model_is_given_read_sentences_only(tmp_path: Path) -> None:
 
 
 @proves("reading.never-past-position")
-def test_a_quote_of_the_unread_part_is_not_verified(tmp_path: Path) -> None:
+def test_quote_of_unread_text_is_not_verified(tmp_path: Path) -> None:
     room = shelf(tmp_path, primary=Scripted("I remember: “The landlady did it.” [2]"))
 
     answer = room.world.reader("ada").answer(QUESTION)
@@ -105,7 +103,7 @@ def test_a_quote_of_the_unread_part_is_not_verified(tmp_path: Path) -> None:
 
 @proves("reading.never-past-position")
 @pytest.mark.parametrize("reply", ["", "NO_CONTEXT"])
-def test_a_reader_gets_no_answer_from_memory(tmp_path: Path, reply: str) -> None:
+def test_reader_gets_no_answer_from_memory(tmp_path: Path, reply: str) -> None:
     room = shelf(tmp_path, primary=Scripted(reply), fallback=Scripted("The landlady did it."))
 
     answer = room.world.reader("ada").answer(QUESTION)
@@ -116,7 +114,7 @@ def test_a_reader_gets_no_answer_from_memory(tmp_path: Path, reply: str) -> None
 
 
 @proves("reading.no-state")
-def test_a_reader_without_a_position_is_refused_and_nothing_is_asked(tmp_path: Path) -> None:
+def test_reader_without_a_position_is_refused_before_any_request(tmp_path: Path) -> None:
     room = shelf(tmp_path, primary=Scripted("So."), fallback=Scripted("So."))
 
     answer = room.world.reader("ben").answer(QUESTION)
@@ -127,7 +125,7 @@ def test_a_reader_without_a_position_is_refused_and_nothing_is_asked(tmp_path: P
 
 
 @proves("reading.no-state")
-def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+def test_missing_book_is_not_found(tmp_path: Path) -> None:
     room = shelf(tmp_path)
 
     with raises_code("document_not_found"):
@@ -135,7 +133,7 @@ def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 
 
 @proves("reading.every-surface")
-def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_path: Path) -> None:
+def test_caller_bound_to_a_reader_has_no_other_answers_and_no_log(tmp_path: Path) -> None:
     room = shelf(tmp_path, primary=Scripted("So [1]."))
     bound = Library(
         room.library._components, OWNER.as_reader(room.lib.scope(room.world).world, "ada")
@@ -171,7 +169,7 @@ def test_floor_applies_to_the_replacement_of_a_far_chunk(
 
 
 @proves("reading.tail")
-def test_the_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Path) -> None:
+def test_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder(), rules=AnswerRules(EASY))
     lines = [f"Sentence {n} says that the key is number {n}." for n in range(60)]
     room.world.ingest(room.lib.write("book.txt", " ".join(lines)), kind="book")

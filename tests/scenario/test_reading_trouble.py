@@ -44,7 +44,7 @@ def reading(lib: LibraryFixture, sid: int, **options: Any) -> tuple[World, Reade
 
 @proves("embedding.down-is-an-error", "bundle.error-without-chunks")
 @pytest.mark.parametrize("part", ["query", "tail", "index"])
-def test_a_failure_is_an_error_and_never_an_empty_success(lib: LibraryFixture, part: str) -> None:
+def test_failure_is_an_error_and_never_an_empty_success(lib: LibraryFixture, part: str) -> None:
     world, reader = reading(lib, 40)
     if part != "query":
         other = world.reader("bea")
@@ -74,7 +74,7 @@ def test_a_failure_is_an_error_and_never_an_empty_success(lib: LibraryFixture, p
 @pytest.mark.parametrize(
     "changes", [{"model": "other"}, {"dimensions": 32}, {"revision": "2"}], ids=str
 )
-def test_another_model_than_the_books_is_an_error_before_any_search(
+def test_another_model_is_an_error_before_any_search(
     tmp_path: Path, lib: LibraryFixture, changes: dict[str, Any]
 ) -> None:
     reading(lib, 40)
@@ -112,7 +112,7 @@ def test_book_replaced_during_a_request_shows_read_part(lib: LibraryFixture, sid
 @proves("reading.re-anchored")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("call", ["positions", "anchor", "sentences", "passage", "keep_tail"])
-def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
+def test_book_replaced_while_its_tail_is_built_is_not_damage(
     lib: LibraryFixture, call: str, chunking: str
 ) -> None:
     world, reader = reading(lib, 40, chunking=chunking)
@@ -137,7 +137,7 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
 
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_damage_ahead_of_a_reader_changes_no_byte(lib: LibraryFixture, chunking: str) -> None:
+def test_unread_damage_changes_no_byte(lib: LibraryFixture, chunking: str) -> None:
     world, reader = reading(lib, 40, chunking=chunking)
     before = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
     at = stored(lib, world, 1).sentences[41].start + 2
@@ -152,7 +152,7 @@ def test_damage_ahead_of_a_reader_changes_no_byte(lib: LibraryFixture, chunking:
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
-def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path: Path) -> None:
+def test_position_applies_only_to_its_own_revision(tmp_path: Path) -> None:
     class Restless(MemoryIndex):
         """An index during whose every search the world changes; in one of them, the book."""
 
@@ -199,9 +199,7 @@ def test_tampered_tail_is_damage_and_not_shown(lib: LibraryFixture, chunking: st
 
 @proves("verify.one-read", "bundle.content-unaltered")
 @pytest.mark.parametrize("asking", ["reader", "owner"])
-def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
-    lib: LibraryFixture, asking: str
-) -> None:
+def test_tampered_stored_chunk_is_never_shown(lib: LibraryFixture, asking: str) -> None:
     """Each asks a separate library, because skipped damage is repaired before the next asks."""
     world, reader = reading(lib, 60)
 
@@ -240,7 +238,9 @@ def test_damage_of_another_book_or_ahead_is_not_reported(tmp_path: Path, mode: M
 
 @proves("repair.missing-chunk")
 @pytest.mark.parametrize("mode", Mode)
-def test_state_changed_outside_hides_nothing_for_long(tmp_path: Path, mode: Mode) -> None:
+def test_state_changed_by_another_program_hides_nothing_for_long(
+    tmp_path: Path, mode: Mode
+) -> None:
     lib = make_library(tmp_path)
     _, reader = reading(lib, 60)
     before = frozen(reader.retrieve(QUERY, top_k=20, mode=mode))
@@ -286,7 +286,7 @@ def test_damaged_position_stays_damaged_in_a_new_revision(lib: LibraryFixture) -
 
 
 @proves("reading.position-read-first")
-def test_reasons_are_about_the_position_that_was_searched(lib: LibraryFixture) -> None:
+def test_reasons_are_about_the_searched_position(lib: LibraryFixture) -> None:
     world, reader = reading(lib, 80)
     notes = reader.retrieve(QUERY, top_k=20).metadata.sources
     later = next(note.chunk_id for note in notes if 45 < note.last_sid < 70)
@@ -309,7 +309,7 @@ def test_reasons_are_about_the_position_that_was_searched(lib: LibraryFixture) -
 
 
 @proves("reading.tail")
-def test_a_kept_tail_that_was_tampered_with_is_made_again(lib: LibraryFixture) -> None:
+def test_tampered_stored_tail_is_built_again(lib: LibraryFixture) -> None:
     _, reader = reading(lib, 60)
     before = frozen(reader.retrieve(QUERY))
 
@@ -363,7 +363,7 @@ def test_tail_does_not_begin_at_a_damaged_chunk(lib: LibraryFixture, chunking: s
 
 
 @proves("reading.every-surface")
-def test_the_last_sentence_is_checked_before_it_is_told(lib: LibraryFixture) -> None:
+def test_last_sentence_is_checked_before_it_is_returned(lib: LibraryFixture) -> None:
     _, reader = reading(lib, 60)
 
     lib.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))

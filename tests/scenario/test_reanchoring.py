@@ -88,7 +88,7 @@ def test_position_follows_the_last_read_sentence_that_remains(
     st.lists(st.lists(st.sampled_from("ABC"), min_size=1, max_size=9), min_size=2, max_size=5),
     st.data(),
 )
-def test_no_series_of_changes_ever_shows_a_sentence_that_was_ahead(
+def test_series_of_changes_never_shows_an_unread_sentence(
     tmp_path_factory: pytest.TempPathFactory, revisions: list[list[str]], data: st.DataObject
 ) -> None:
     def spelled(letters: list[str]) -> str:
@@ -166,7 +166,7 @@ def test_edition_with_damaged_earlier_text_compares_from_start(tmp_path: Path) -
 
 
 @proves("reading.re-anchored")
-def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: Path) -> None:
+def test_position_set_during_a_comparison_of_editions_moves_with_it(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, BOOK)
     late = world.reader("late")
     database = lib.library._components.store._db
@@ -187,7 +187,7 @@ def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: 
 
 
 @proves("reading.re-anchored", "notes.moved-and-deleted")
-def test_note_written_while_editions_are_compared_moves(tmp_path: Path) -> None:
+def test_note_written_during_a_comparison_of_editions_moves(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, BOOK)
     late = world.reader("late")
     late.set_position("book.md", sentence=6)
@@ -210,7 +210,7 @@ def test_note_written_while_editions_are_compared_moves(tmp_path: Path) -> None:
 
 
 @proves("reading.re-anchored", "reading.no-state")
-def test_a_book_that_was_deleted_comes_back_unread(tmp_path: Path) -> None:
+def test_deleted_book_returns_as_unread(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set_position("book.md", sentence=9)
 
@@ -230,7 +230,7 @@ def staged(lib: LibraryFixture, text: str) -> None:
 
 
 @proves("reading.re-anchored")
-def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> None:
+def test_replacement_moves_no_position_before_it_is_visible(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set_position("book.md", sentence=6)
 

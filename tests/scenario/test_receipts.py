@@ -38,7 +38,9 @@ def signing(tmp_path: Path) -> tuple[LibraryFixture, World]:
 
 
 @proves("proof.receipts")
-def test_receipt_of_a_search_says_what_was_returned(signing: tuple[LibraryFixture, World]) -> None:
+def test_receipt_of_a_search_names_the_returned_texts(
+    signing: tuple[LibraryFixture, World],
+) -> None:
     lib, world = signing
     result = world.search(QUERY, top_k=3, language="en")
 
@@ -77,7 +79,7 @@ def test_sign_refuses_results_that_the_world_did_not_return(signing: tuple[Libra
 
 
 @proves("proof.receipts")
-def test_sign_names_no_document_that_was_replaced_since(signing: tuple[LibraryFixture, World]):
+def test_sign_omits_documents_replaced_since_the_result(signing: tuple[LibraryFixture, World]):
     lib, world = signing
     result = world.search(QUERY, top_k=5, floor=0.0)
     world.ingest(lib.write("guide.md", GUIDE.replace("seventh", "eighth")))
@@ -128,7 +130,7 @@ def test_documents_replaced_during_an_answer_are_not_signed(tmp_path: Path) -> N
 
 
 @proves("proof.receipts")
-def test_question_is_a_keyed_hash_if_the_operator_wants_that(tmp_path: Path) -> None:
+def test_question_is_a_keyed_hash_if_configured(tmp_path: Path) -> None:
     lib, world = signing_world(tmp_path)
     parts = replace(
         lib.library._components,
@@ -227,7 +229,7 @@ def test_source_must_have_the_signed_bytes_and_text(
 
 
 @proves("proof.verified")
-def test_file_that_was_read_with_other_settings_has_another_text(tmp_path: Path) -> None:
+def test_file_read_with_other_settings_has_another_text(tmp_path: Path) -> None:
     file, folder = tmp_path / "guide.md", tmp_path / "library"
     file.write_text("Ask ann@example.org for the brass key. The key hung on the seventh hook.")
     folder.mkdir()

@@ -203,7 +203,7 @@ def codes(answer: Answer) -> set[str]:
 
 
 @proves("support.sentences")
-def test_sentences_of_a_model_are_checked_and_the_answer_warns(tmp_path: Path) -> None:
+def test_unsupported_sentences_of_a_model_are_reported(tmp_path: Path) -> None:
     reply = "The key hangs on hook seven [1]. Otto Brand took it in 1904 [1]."
     answer = room(tmp_path, reply).world.answer(QUESTION)
 
@@ -217,7 +217,7 @@ def test_sentences_of_a_model_are_checked_and_the_answer_warns(tmp_path: Path) -
 
 
 @proves("support.sentences")
-def test_without_the_support_check_an_answer_says_that_it_was_not_checked(
+def test_answer_without_the_support_check_says_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables(), "answer_checks", {})
@@ -240,7 +240,7 @@ def test_long_reply_is_checked_in_part(tmp_path: Path) -> None:
 
 
 @proves("support.sentences")
-def test_without_a_model_there_is_no_support_in_the_answer_nor_in_json(tmp_path: Path) -> None:
+def test_answer_without_a_model_has_no_support(tmp_path: Path) -> None:
     made = study(tmp_path)
     made.add(a__txt=scored(0.8))
 
@@ -260,7 +260,7 @@ def test_without_a_model_there_is_no_support_in_the_answer_nor_in_json(tmp_path:
         ("It says “on hook seven” [1], “on hook nine” [1].", {"unverified_quote"}),
     ],
 )
-def test_an_answer_that_cites_nothing_or_whose_quotes_all_fail_is_marked(
+def test_answer_without_valid_citations_or_quotes_is_marked(
     tmp_path: Path, reply: str, warned: set[str]
 ) -> None:
     found = codes(room(tmp_path, reply).world.answer(QUESTION))
@@ -269,7 +269,7 @@ def test_an_answer_that_cites_nothing_or_whose_quotes_all_fail_is_marked(
 
 
 @proves("support.sentences")
-def test_an_answer_from_memory_is_supported_by_nothing(tmp_path: Path) -> None:
+def test_answer_from_memory_has_no_support(tmp_path: Path) -> None:
     made = study(tmp_path, fallback=Scripted("Vienna is old. It lies on a river."))
     made.scores(0.1)
 
@@ -315,7 +315,7 @@ class Failing(ScoreEmbedder):
 
 
 @proves("support.sentences")
-def test_an_embedder_that_fails_withholds_no_answer(tmp_path: Path) -> None:
+def test_failed_embedder_withholds_no_answer(tmp_path: Path) -> None:
     embedder = Failing(profile=other_profile(dimensions=4))
     made = room(tmp_path, FAR, embedder=embedder)
     embedder.broken = True

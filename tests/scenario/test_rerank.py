@@ -84,7 +84,7 @@ def similarities(found: SearchResult | ContextBundle) -> list[float]:
 
 
 @proves("rerank.order")
-def test_search_returns_the_best_of_the_candidates_in_their_new_order(lib: LibraryFixture) -> None:
+def test_search_returns_the_best_candidates_in_the_new_order(lib: LibraryFixture) -> None:
     reranker = Backwards()
 
     found = reranked(lib, reranker).search(QUESTION, top_k=2, rerank=True)
@@ -110,7 +110,7 @@ def test_search_returns_the_best_of_the_candidates_in_their_new_order(lib: Libra
 
 
 @proves("rerank.order")
-def test_results_past_the_candidates_follow_in_the_order_of_retrieval(lib: LibraryFixture) -> None:
+def test_results_after_the_candidates_keep_the_retrieval_order(lib: LibraryFixture) -> None:
     world = reranked(lib, Backwards())
 
     found = world.search(QUESTION, top_k=6, rerank=True)
@@ -147,7 +147,7 @@ def test_retrieve_packs_the_new_order_and_explains_it(lib: LibraryFixture) -> No
 
 
 @proves("rerank.order")
-def test_an_answer_uses_the_new_order_and_decides_as_without_it(lib: LibraryFixture) -> None:
+def test_answer_uses_the_new_order_and_keeps_its_decision(lib: LibraryFixture) -> None:
     rules = AnswerRules(decision=DecisionSettings(max_chunks=2))
     options = RerankOptions(Backwards(), 4)
     parts = replace(lib.library._components, rerank=options, answers=rules)
@@ -166,7 +166,7 @@ def test_an_answer_uses_the_new_order_and_decides_as_without_it(lib: LibraryFixt
 
 
 @proves("rerank.order")
-def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(lib: LibraryFixture) -> None:
+def test_sentences_and_neighbours_come_from_reranked_passages(lib: LibraryFixture) -> None:
     reranker = Backwards()
     world = reranked(lib, reranker)
 
@@ -183,7 +183,7 @@ def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(lib: Libr
 
 
 @proves("rerank.order")
-def test_a_reranker_is_asked_only_when_it_is_wanted(lib: LibraryFixture) -> None:
+def test_reranker_is_called_only_on_request(lib: LibraryFixture) -> None:
     reranker = Backwards()
     world = reranked(lib, reranker)
 
@@ -222,7 +222,7 @@ def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
 
 
 @proves("rerank.order")
-def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(lib: LibraryFixture) -> None:
+def test_unavailable_reranker_or_missing_query_is_a_mistake(lib: LibraryFixture) -> None:
     plain, world = lib.library.world("world"), reranked(lib, Backwards())
     reader = plain.reader("ann")
     for call, said in (
@@ -272,7 +272,7 @@ def broken(kind: str) -> Callable[[], None]:
 
 
 @proves("rerank.failure")
-def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(lib: LibraryFixture):
+def test_failed_reranker_changes_no_result_and_gives_a_warning(lib: LibraryFixture):
     reranker = Backwards()
     world = reranked(lib, reranker)
     calls: list[Callable[[bool], Any]] = [
@@ -303,7 +303,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(lib: Lib
 
 
 @proves("rerank.failure")
-def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(lib: LibraryFixture) -> None:
+def test_cancelled_request_is_not_a_failure_of_the_reranker(lib: LibraryFixture) -> None:
     token = CancelToken()
 
     def react(_: Asked) -> Reaction:
@@ -318,7 +318,7 @@ def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(lib: Library
 
 
 @proves("rerank.failure", "search.one-state")
-def test_a_world_that_changes_meanwhile_does_not_multiply_requests(tmp_path: Path) -> None:
+def test_world_changed_during_a_request_does_not_repeat_reranking(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=ScoreEmbedder())
     lib.world(a__txt=scored(0.9), b__txt=scored(0.8))
     reranker = Backwards()
@@ -352,7 +352,7 @@ def http_reranker(server: RerankServer) -> HttpReranker:
 
 
 @proves("rerank.visible-text", "search.text-from-store")
-def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: RerankServer) -> None:
+def test_unverified_text_is_never_sent(tmp_path: Path, server: RerankServer) -> None:
     lib = make_library(tmp_path, embedder=ScoreEmbedder())
     lib.world(a__txt=scored(0.9), b__txt=scored(0.8, "A secret."), c__txt=scored(0.7))
     lib.sql("UPDATE chunks SET text = 'A forged secret.' WHERE text LIKE 'A secret%'")
@@ -366,7 +366,7 @@ def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: Rera
 
 
 @proves("rerank.visible-text")
-def test_filters_decide_what_is_sent(lib: LibraryFixture) -> None:
+def test_filters_limit_the_sent_texts(lib: LibraryFixture) -> None:
     reranker = Backwards()
     world = reranked(lib, reranker)
 
@@ -436,7 +436,7 @@ class Spoiling(Lying):
 
 
 @proves("rerank.visible-text", "reading.never-past-position")
-def test_an_index_that_lies_gets_no_unread_text_to_the_reranker(
+def test_lying_index_sends_no_unread_text_to_the_reranker(
     tmp_path: Path, server: RerankServer
 ) -> None:
     lib = make_library(tmp_path, index=Spoiling())

@@ -73,7 +73,7 @@ def sources(bundle: ContextBundle) -> set[str]:
         ({"section": "one", "chapter": "ONE"}, {("One", "One")}),
     ],
 )
-def test_chapter_and_section_match_whole_and_without_regard_to_case(
+def test_chapter_and_section_match_whole_names_in_any_case(
     shelf: World, settings: dict[str, str], places: set[tuple[str, str]]
 ) -> None:
     bundle = asked(shelf, **settings)
@@ -84,7 +84,7 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
 
 @pytest.mark.contract
 @proves("request.section-filter", "request.constraints-combine")
-def test_a_section_is_found_within_its_chapter_and_in_no_other(lib: LibraryFixture, world: World):
+def test_section_is_found_within_its_chapter_only(lib: LibraryFixture, world: World):
     part = " ".join(f"The lamp burned {count} times." for count in range(14))
     sections = "\n\n".join(f"### {name}\n\n{part}" for name in ("North", "South"))
     text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
@@ -118,7 +118,7 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(lib: LibraryFixtu
         ({"tags": ["li"]}, set()),
     ],
 )
-def test_labels_of_documents_match_whole_and_null_means_any(
+def test_document_labels_match_whole_values_and_null_matches_any(
     shelf: World, settings: dict[str, Any], names: set[str]
 ) -> None:
     assert sources(asked(shelf, **settings)) == names
@@ -126,14 +126,14 @@ def test_labels_of_documents_match_whole_and_null_means_any(
 
 @pytest.mark.contract
 @proves("request.language-constraint", "request.version-constraint")
-def test_without_a_word_a_retrieval_speaks_english_of_the_first_version(tmp_path: Path) -> None:
+def test_retrieval_defaults_to_english_of_the_first_version(tmp_path: Path) -> None:
     bundle = shelved(make_library(tmp_path)).retrieve("the lamp", top_k=20)
 
     assert sources(bundle) == {"one.md"}
 
 
 @proves("request.constraints-combine")
-def test_constraints_combine_with_and(tmp_path: Path) -> None:
+def test_filters_combine_with_and(tmp_path: Path) -> None:
     world = shelved(make_library(tmp_path))
     choices: dict[str, list[Any]] = {
         "language": [None, "en", "fr"],
@@ -155,7 +155,7 @@ def test_constraints_combine_with_and(tmp_path: Path) -> None:
 
 
 @proves("request.constraints-combine", "request.chapter-filter", "request.section-filter")
-def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None:
+def test_index_request_contains_every_filter(tmp_path: Path) -> None:
     index = Watching()
     world = shelved(make_library(tmp_path, index=index))
 
@@ -181,7 +181,7 @@ def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None
     [{"chapter": "One"}, {"section": "Two"}, {"documents": ["1"]}, {"tags": ["red"]}],
     ids=str,
 )
-def test_an_index_that_ignores_the_filters_is_not_believed(
+def test_index_that_ignores_the_filters_is_corrected(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     honest = asked(shelved(make_library(tmp_path / "honest")), **settings)
@@ -227,7 +227,7 @@ def codes(bundle: ContextBundle) -> list[str]:
         ({}, False),
     ],
 )
-def test_a_warning_says_when_a_default_is_what_left_nothing_over(
+def test_warning_names_the_default_that_excluded_everything(
     shelf: World, settings: dict[str, Any], blamed: bool
 ) -> None:
     bundle = shelf.retrieve("the lamp", **settings)
@@ -247,7 +247,7 @@ def test_single_name_instead_of_a_list_is_refused(tmp_path: Path, name: str) -> 
 
 @pytest.mark.contract
 @proves("request.language-constraint")
-def test_a_label_that_was_changed_counts_at_once(lib: LibraryFixture, world: World) -> None:
+def test_changed_label_applies_at_once(lib: LibraryFixture, world: World) -> None:
     path = lib.write("one.txt", "The lamp is red.")
     world.ingest(path, language="en")
     assert sources(world.retrieve("the lamp")) == {"one.txt"}

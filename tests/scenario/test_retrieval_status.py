@@ -39,14 +39,14 @@ NO_MATCHES, ERROR = BundleStatus.NO_MATCHES, BundleStatus.ERROR
         (False, True, 20, 20, SUCCESS),
     ],
 )  # fmt: skip
-def test_the_status_is_the_first_that_applies(
+def test_status_is_the_first_that_applies(
     failed: bool, reached: bool, returned: int, expected: int, status: BundleStatus
 ) -> None:
     assert status_of(failed=failed, reached=reached, returned=returned, expected=expected) is status
 
 
 @proves("bundle.partial-or-success", "bundle.returned-count", "bundle.original-top-k")
-def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) -> None:
+def test_requested_or_available_number_is_a_success(tmp_path: Path) -> None:
     world = three(make_library(tmp_path, index=scored(0.9, 0.8, 0.7)))
 
     two, all_there_is = world.retrieve("light", top_k=2), world.retrieve("light", top_k=20)
@@ -58,7 +58,7 @@ def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) 
 
 
 @proves("bundle.partial-or-success", "bundle.within-top-k")
-def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
+def test_fewer_than_available_is_partial(tmp_path: Path) -> None:
     world = three(make_library(tmp_path, index=scored(0.9, 0.29, 0.28)))
 
     bundle = world.retrieve("light", top_k=2)
@@ -68,7 +68,7 @@ def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
 
 
 @proves("bundle.no-matches")
-def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_path: Path) -> None:
+def test_no_result_at_the_floor_is_no_match_with_near_misses(tmp_path: Path) -> None:
     world = three(make_library(tmp_path, index=scored(0.29, 0.28, 0.1)))
 
     bundle = world.retrieve("light")
@@ -84,7 +84,7 @@ def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_p
 
 @proves("bundle.no-matches", "search.non-interference")
 @pytest.mark.parametrize("more", [12, 80])
-def test_which_near_misses_are_named_does_not_depend_on_the_index(tmp_path: Path, more: int):
+def test_near_misses_do_not_depend_on_the_index(tmp_path: Path, more: int):
     answers = []
     lib = make_library(tmp_path)
     far = {f"d{number:02}__txt": "lamp and much other wood or stone" for number in range(more)}
@@ -141,7 +141,7 @@ def without_store(lib: LibraryFixture) -> None:
         (without_store, "store_damaged", False, ("received", "vectorized")),
     ],
 )
-def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
+def test_failure_is_one_bundle_with_an_error_and_no_chunks(
     lib: LibraryFixture,
     breaking: Callable[[LibraryFixture], None],
     code: str,
@@ -163,7 +163,7 @@ def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
 
 
 @proves("bundle.exactly-one")
-def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Path) -> None:
+def test_invalid_request_raises_and_reads_nothing(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = three(lib)
     lib.journal.clear()
@@ -182,7 +182,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
 
 
 @proves("bundle.exactly-one")
-def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(lib: LibraryFixture):
+def test_document_replaced_during_a_request_has_its_new_state(lib: LibraryFixture):
     world = three(lib)
     new = "The harbour light went out at once."
     lib.embedder.before = once(lambda: world.ingest(lib.write("world/a.txt", new)) and None)

@@ -50,7 +50,7 @@ def skipped(bundle: ContextBundle) -> dict[str, int]:
     ("score", "kept"),
     [(0.2999, False), (0.29999997, False), (0.3, True), (0.30000001192092896, True), (1.0, True)],
 )
-def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
+def test_retrieval_floor_is_three_tenths_inclusive(
     tmp_path: Path, score: float, kept: bool
 ) -> None:
     world = three(make_library(tmp_path, index=scored(score)))
@@ -60,7 +60,7 @@ def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
 
 @pytest.mark.contract
 @proves("bundle.floor")
-def test_the_floor_is_part_of_the_request_to_the_index(lib: LibraryFixture) -> None:
+def test_index_request_contains_the_floor(lib: LibraryFixture) -> None:
     world = three(lib)
     floors: list[float | None] = []
     original = lib.index.search
@@ -78,7 +78,7 @@ def test_the_floor_is_part_of_the_request_to_the_index(lib: LibraryFixture) -> N
 
 @pytest.mark.contract
 @proves("bundle.relevance-order", "bundle.relevance-range")
-def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Path) -> None:
+def test_chunks_are_sorted_by_relevance_in_any_found_order(tmp_path: Path) -> None:
     world = three(make_library(tmp_path, index=scored(0.41, 1.0000002, 0.77)))
 
     bundle = world.retrieve("light")
@@ -149,7 +149,7 @@ def test_bundle_passages_join_chunks_and_notes(tmp_path: Path) -> None:
 
 
 @proves("bundle.chunk-id-round-trip", "bundle.content-unaltered")
-def test_a_chunk_id_leads_back_to_the_record_and_the_point(lib: LibraryFixture) -> None:
+def test_chunk_id_identifies_the_record_and_the_point(lib: LibraryFixture) -> None:
     world = three(lib)
 
     bundle = world.retrieve("harbour roses clock", top_k=20)
@@ -168,7 +168,7 @@ def test_a_chunk_id_leads_back_to_the_record_and_the_point(lib: LibraryFixture) 
 
 
 @proves("bundle.state-order")
-def test_the_trace_shows_the_stages_in_their_order(lib: LibraryFixture) -> None:
+def test_trace_lists_the_stages_in_order(lib: LibraryFixture) -> None:
     world = three(lib)
 
     assert world.retrieve("harbour light").metadata.trace == STAGES
@@ -178,7 +178,7 @@ def test_the_trace_shows_the_stages_in_their_order(lib: LibraryFixture) -> None:
 
 
 @proves("bundle.processing-time")
-def test_the_time_taken_is_in_whole_milliseconds(lib: LibraryFixture) -> None:
+def test_duration_is_in_whole_milliseconds(lib: LibraryFixture) -> None:
     world = three(lib)
     assert world.retrieve("harbour light").metadata.processing_time_ms == 0
 
@@ -193,7 +193,7 @@ def test_the_time_taken_is_in_whole_milliseconds(lib: LibraryFixture) -> None:
 
 
 @proves("bundle.partial-or-success", "bundle.budget-in-assembly")
-def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(lib: LibraryFixture) -> None:
+def test_untrusted_chunks_are_skipped_and_replaced(lib: LibraryFixture) -> None:
     world = lib.world(**{f"d{n:02}__txt": f"The harbour light x{n}" for n in range(12)})
     wanted = numbers(world.retrieve("the harbour light", top_k=8))
     for point in lib.index._of(lib.scope(world)).values():
@@ -209,7 +209,9 @@ def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(lib: LibraryFixtu
 
 @proves("bundle.partial-or-success", "search.non-interference")
 @pytest.mark.parametrize("step", range(2, 8))
-def test_half_replaced_document_changes_no_byte_before_seen(lib: LibraryFixture, step: int) -> None:
+def test_half_replaced_document_changes_nothing_until_activated(
+    lib: LibraryFixture, step: int
+) -> None:
     world = lib.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
     asked = [("the harbour light", 3), ("the harbour light x", 12)]
     before = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]

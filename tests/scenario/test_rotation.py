@@ -48,7 +48,7 @@ def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
 
 
 @proves("generation.never-half-filled")
-def test_killed_build_is_unseen_and_completed_by_number(opened: Library, tmp_path: Path) -> None:
+def test_killed_build_is_invisible_and_completed_by_number(opened: Library, tmp_path: Path) -> None:
     world = prepared(opened, "built", tmp_path)
     before = shown(world)
     step = 0
@@ -72,7 +72,7 @@ def test_killed_build_is_unseen_and_completed_by_number(opened: Library, tmp_pat
 
 
 @proves("generation.never-half-filled", "generation.alias-moves-on-request")
-def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
+def test_promotion_killed_at_any_step_shows_one_complete_generation(
     opened: Library, tmp_path: Path
 ) -> None:
     world = prepared(opened, "moved", tmp_path)
@@ -91,7 +91,7 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
 
 
 @proves("generation.never-half-filled")
-def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
+def test_removal_killed_at_any_step_leaves_the_other_complete(
     opened: Library, tmp_path: Path
 ) -> None:
     world = prepared(opened, "removed", tmp_path)

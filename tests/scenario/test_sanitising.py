@@ -106,7 +106,7 @@ def test_shadow_counts_and_changes_nothing(tmp_path: Path) -> None:
 
 
 @proves("sanitise.audit-and-off")
-def test_off_records_nothing(tmp_path: Path) -> None:
+def test_sanitizer_off_records_nothing(tmp_path: Path) -> None:
     lib = library(tmp_path, Mode.OFF)
     world = filled(lib)
 
@@ -116,7 +116,7 @@ def test_off_records_nothing(tmp_path: Path) -> None:
 
 
 @proves("sanitise.audit-and-off")
-def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
+def test_switching_the_sanitizer_on_covers_existing_documents(tmp_path: Path) -> None:
     lib = library(tmp_path, Mode.OFF)
     world = filled(lib)
     lib.library.close()

@@ -34,7 +34,7 @@ TEXT = "The lamp went out at midnight. The key was on the seventh hook. Nobody s
 
 
 @proves("settings.negative-top-k", "settings.before-metadata")
-def test_a_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=TEXT)
     lib.journal.clear()
@@ -84,7 +84,7 @@ def test_settings_of_a_wrong_type_are_refused_before_anything_is_read(
 
 
 @proves("settings.floor-range")
-def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> None:
+def test_floor_is_between_zero_and_one_inclusive(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(a__txt=TEXT)
 
     for refused in (-0.0001, 1.0001, -1, 2):
@@ -97,7 +97,7 @@ def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> No
 
 @proves("search.world-required", "search.unknown-world", "search.zero-k-unknown-world")
 @pytest.mark.parametrize("top_k", [0, 5])
-def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, top_k: int) -> None:
+def test_missing_world_is_an_error_before_provider_and_index(tmp_path: Path, top_k: int) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=TEXT)
     lib.sql("DELETE FROM worlds")
@@ -114,7 +114,7 @@ def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, t
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -> None:
+def test_foreign_world_is_answered_like_a_missing_one(tmp_path: Path) -> None:
     owner = make_library(tmp_path)
     scope = owner.scope(owner.world(a__txt=TEXT))
     for worlds in (frozenset(), frozenset({"another"})):
@@ -166,7 +166,7 @@ def test_empty_searches_have_the_normal_shape(tmp_path: Path) -> None:
 
 @proves("search.blank-query")
 @pytest.mark.parametrize("query", ["", " ", "\n\t  "])
-def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
+def test_blank_query_is_refused_after_the_world_and_before_the_provider(
     tmp_path: Path, query: str
 ) -> None:
     lib = make_library(tmp_path, watched=True)
@@ -181,7 +181,7 @@ def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
 
 
 @proves("search.query-stripped", "embedding.separate-paths")
-def test_the_query_is_stripped_before_it_reaches_the_provider(lib: LibraryFixture) -> None:
+def test_query_is_stripped_before_it_reaches_the_provider(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     documents = list(lib.embedder.documents)
 
@@ -219,7 +219,7 @@ def test_embedder_other_than_the_locked_one_is_refused(tmp_path: Path, change: d
 
 
 @proves("search.profile-from-store")
-def test_the_locked_profile_is_read_from_the_store_every_time(lib: LibraryFixture) -> None:
+def test_locked_profile_is_read_from_the_store_every_time(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     assert world.search("lamp", floor=0.0).passages
     lib.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
@@ -234,7 +234,7 @@ def test_the_locked_profile_is_read_from_the_store_every_time(lib: LibraryFixtur
     [b"", b"\0" * 4 * 63, b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64],
     ids=["nothing", "too short", "zero", "NaN", "infinite"],
 )
-def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(tmp_path: Path, reply: bytes):
+def test_invalid_query_vector_never_reaches_the_index(tmp_path: Path, reply: bytes):
     class Broken(WordEmbedder):
         def embed_query(self, text: str) -> Vector:
             return Vector(reply)
@@ -252,7 +252,7 @@ def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(tmp_path: Pa
 
 @pytest.mark.contract
 @proves("errors.query-token-limit")
-def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: Path) -> None:
+def test_query_over_the_model_limit_has_its_own_error(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=TEXT)
     lib.journal.clear()
@@ -267,7 +267,7 @@ def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: P
 
 
 @proves("errors.provider-or-index", "errors.failure-changes-nothing")
-def test_provider_and_index_failures_are_told_apart_and_change_nothing(tmp_path: Path) -> None:
+def test_provider_and_index_failures_have_different_errors(tmp_path: Path) -> None:
     class Down(MemoryIndex):
         down = False
 
@@ -299,7 +299,7 @@ def test_provider_and_index_failures_are_told_apart_and_change_nothing(tmp_path:
 
 
 @proves("search.collection-mismatch")
-def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_path: Path) -> None:
+def test_index_of_another_shape_is_an_error_not_an_empty_result(tmp_path: Path) -> None:
     class Misshapen(MemoryIndex):
         def search(self, *args: Any, **kwargs: Any) -> Any:
             raise IndexSchemaMismatch("64, cosine", "32, dot")
@@ -313,7 +313,7 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
 
 
 @proves("settings.before-metadata")
-def test_half_a_character_is_refused_in_words(lib: LibraryFixture) -> None:
+def test_lone_surrogate_is_refused_with_an_explanation(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     query = "the lamp \ud800"
     calls = (

@@ -40,7 +40,7 @@ def frozen(result: SearchResult) -> str:
 
 
 @proves("search.one-world", "index.points-per-world", "search.non-interference")
-def test_worlds_are_searched_alone(lib: LibraryFixture) -> None:
+def test_each_search_covers_one_world(lib: LibraryFixture) -> None:
     one, two = three(lib, "one"), three(lib, "two")
 
     found = [world.search("harbour roses clock", floor=0.0).passages for world in (one, two)]
@@ -78,14 +78,14 @@ def test_hits_of_another_world_are_hidden_and_kept_there(tmp_path: Path) -> None
 
 
 @proves("search.context-is-text-only", "search.context-from-verified")
-def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -> None:
+def test_context_is_the_text_of_the_results_in_order(tmp_path: Path) -> None:
     result = three(make_library(tmp_path)).search("roses harbour", floor=0.0)
 
     assert result.context == "\n\n".join(passage.text for passage in result.passages)
 
 
 @proves("search.context-is-text-only")
-def test_a_passage_that_overlaps_an_earlier_one_is_said_once(lib: LibraryFixture) -> None:
+def test_overlapping_passage_is_not_repeated(lib: LibraryFixture) -> None:
     sentences = [f"Sentence number {count} speaks of whales and ships." for count in range(80)]
     world = lib.world(long__txt=" ".join(sentences))
 
@@ -101,7 +101,7 @@ def test_a_passage_that_overlaps_an_earlier_one_is_said_once(lib: LibraryFixture
 
 
 @proves("search.context-is-text-only")
-def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(lib: LibraryFixture) -> None:
+def test_overlap_beside_a_chunk_is_never_in_the_context(lib: LibraryFixture) -> None:
     world = three(lib)
     lib.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
     lib.reseal(world)
@@ -113,7 +113,7 @@ def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(lib: LibraryFi
 
 
 @proves("search.rich-fields", "search.mergeable-results")
-def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(lib: LibraryFixture) -> None:
+def test_rich_results_contain_what_citing_and_merging_need(lib: LibraryFixture) -> None:
     world = three(lib)
 
     passage = world.search("harbour light", floor=0.0).passages[0]
@@ -145,7 +145,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(lib: LibraryFix
 
 
 @proves("search.text-from-store")
-def test_nothing_in_the_index_can_change_the_text_that_is_shown(lib: LibraryFixture) -> None:
+def test_index_content_cannot_change_the_shown_text(lib: LibraryFixture) -> None:
     world = three(lib)
     before = frozen(world.search("harbour", floor=0.0))
     scope = lib.scope(world)
@@ -156,7 +156,7 @@ def test_nothing_in_the_index_can_change_the_text_that_is_shown(lib: LibraryFixt
 
 
 @proves("search.reads-only-hits", "verify.one-read")
-def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture) -> None:
+def test_only_rows_of_returned_points_are_read_once_each(lib: LibraryFixture) -> None:
     world = lib.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
     read: list[str] = []
     returned: list[str] = []
@@ -181,7 +181,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(lib: LibraryFixture
 
 
 @proves("search.embedded-count", "search.k-clamped", "search.at-most-k")
-def test_k_is_clamped_to_the_chunks_that_are_embedded(lib: LibraryFixture) -> None:
+def test_k_is_limited_to_the_embedded_chunks(lib: LibraryFixture) -> None:
     world = three(lib)
     assert world.search("harbour", top_k=2, floor=0.0).effective_k == 2
 
@@ -216,7 +216,7 @@ def _interrupt() -> None:
 
 @pytest.mark.contract
 @proves("search.floor-in-request", "search.floor-inclusive")
-def test_the_floor_goes_into_the_request_and_equality_is_kept(lib: LibraryFixture) -> None:
+def test_index_request_has_the_floor_and_keeps_equal_scores(lib: LibraryFixture) -> None:
     world = three(lib)
     asked: list[Any] = []
     original = lib.index.search
@@ -237,7 +237,7 @@ def test_the_floor_goes_into_the_request_and_equality_is_kept(lib: LibraryFixtur
 
 
 @proves("search.floor-inclusive", "search.at-most-k")
-def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -> None:
+def test_index_that_ignores_floor_and_limit_is_corrected(tmp_path: Path) -> None:
     def shameless(hits: list[Hit], scope: Scope) -> list[Hit]:
         low = [Hit(hit.chunk_id, 0.1, hit.text_hash) for hit in hits]
         odd = [Hit(hit.chunk_id, float("nan"), hit.text_hash) for hit in hits]
@@ -253,7 +253,7 @@ def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -
 
 
 @proves("search.non-interference", "verify.every-point")
-def test_uncounted_chunk_out_of_scope_takes_no_place(tmp_path: Path) -> None:
+def test_uncounted_chunk_out_of_scope_displaces_no_result(tmp_path: Path) -> None:
     lies: list[Hit] = []
     lib = make_library(tmp_path, index=Lying(lambda hits, _: [*lies, *hits]))
     world = lib.world(a__txt=HARBOUR, b__txt=GARDEN)
@@ -271,7 +271,7 @@ def test_uncounted_chunk_out_of_scope_takes_no_place(tmp_path: Path) -> None:
 
 
 @proves("search.sorted")
-def test_results_are_ordered_by_score_then_document_then_chunk(lib: LibraryFixture) -> None:
+def test_results_are_ordered_by_score_document_and_chunk(lib: LibraryFixture) -> None:
     same = "A repeated sentence about the sea"
     # The same words with other marks: the vectors are equal, and the texts are not.
     world = lib.world(
@@ -289,7 +289,7 @@ def test_results_are_ordered_by_score_then_document_then_chunk(lib: LibraryFixtu
 
 
 @proves("search.sorted", "search.non-interference")
-def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Path) -> None:
+def test_ties_at_the_limit_do_not_depend_on_the_index_order(tmp_path: Path) -> None:
     def backwards(hits: list[Hit], scope: Scope) -> list[Hit]:
         return hits
 
@@ -309,7 +309,7 @@ def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Pat
 
 
 @proves("search.never-ingests")
-def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path, lib: LibraryFixture) -> None:
+def test_search_writes_no_points_and_no_chunks(tmp_path: Path, lib: LibraryFixture) -> None:
     world = three(lib)
     before = lib.sql("SELECT * FROM chunks"), lib.sql("SELECT * FROM states")
     lib.index.calls.clear()
@@ -328,7 +328,7 @@ def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path, lib: LibraryFix
     "index.collection-per-model",
     "ingest.records-model",
 )
-def test_worlds_use_the_model_on_record(tmp_path: Path, lib: LibraryFixture) -> None:
+def test_worlds_use_their_recorded_model(tmp_path: Path, lib: LibraryFixture) -> None:
     from tests.support.worlds import WordEmbedder, other_profile
 
     index = MemoryIndex()

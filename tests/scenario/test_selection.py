@@ -32,7 +32,7 @@ def three(folder: Path) -> World:
 
 
 @proves("bundle.query-type", "bundle.selection-related")
-def test_a_selection_alone_ranks_what_is_related_to_it(tmp_path: Path) -> None:
+def test_selection_alone_ranks_related_text(tmp_path: Path) -> None:
     bundle = three(tmp_path).retrieve(selected_text=SELECTED)
 
     assert bundle.metadata.query_type == "selected_text"
@@ -43,7 +43,7 @@ def test_a_selection_alone_ranks_what_is_related_to_it(tmp_path: Path) -> None:
 
 
 @proves("bundle.query-type", "bundle.no-matches")
-def test_a_selection_that_nothing_is_related_to_matches_nothing(tmp_path: Path) -> None:
+def test_selection_without_related_text_matches_nothing(tmp_path: Path) -> None:
     bundle = three(tmp_path).retrieve(selected_text="quantum chromodynamics")
 
     assert (bundle.status, bundle.retrieved_chunks) == (BundleStatus.NO_MATCHES, ())
@@ -56,7 +56,7 @@ def test_without_a_selection_the_query_type_is_standard(tmp_path: Path) -> None:
 
 
 @proves("bundle.selection-related", "bundle.query-type")
-def test_with_a_query_the_query_ranks_and_the_selection_scopes(tmp_path: Path) -> None:
+def test_query_ranks_and_the_selection_limits(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(
         a__txt="The lamp burned in the garden of roses.",
         b__txt="The lamp burned.",
@@ -87,14 +87,14 @@ def test_results_unrelated_to_the_selection_are_a_violation(tmp_path: Path) -> N
 
 
 @proves("bundle.selection-related", "bundle.no-matches")
-def test_when_nothing_was_found_at_all_it_is_no_violation(tmp_path: Path) -> None:
+def test_empty_result_is_not_a_selection_violation(tmp_path: Path) -> None:
     bundle = three(tmp_path).retrieve("zebra", selected_text=SELECTED)
 
     assert (bundle.status, bundle.error) == (BundleStatus.NO_MATCHES, None)
 
 
 @proves("bundle.selection-related")
-def test_what_the_selection_rules_out_is_made_up_for(tmp_path: Path) -> None:
+def test_results_excluded_by_the_selection_are_replaced(tmp_path: Path) -> None:
     names = {f"a{n:02}__txt": f"The lamp burned {n}" for n in range(20)}
     related = {f"z{n}__txt": f"The lamp in the garden of roses {n} was lit" for n in range(3)}
     world = make_library(tmp_path).world(**names, **related)
@@ -140,7 +140,7 @@ def test_selection_is_found_despite_spaces_quotes_and_dashes(tmp_path: Path, sel
 
 
 @proves("bundle.selection-related")
-def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: Path) -> None:
+def test_place_of_a_selection_names_its_section_and_sentences(tmp_path: Path) -> None:
     (found,) = located(tmp_path, "Nobody answered. It was")
 
     assert (found.chapter, found.section) == ("One", "Below")
@@ -155,12 +155,12 @@ def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: 
 
 @proves("bundle.selection-related")
 @pytest.mark.parametrize("selection", ["she said and the lamp", "the lamp went up", "LATE"])
-def test_a_selection_that_does_not_stand_anywhere_has_no_place(tmp_path: Path, selection: str):
+def test_selection_that_occurs_nowhere_has_no_place(tmp_path: Path, selection: str):
     assert located(tmp_path, selection) == ()
 
 
 @proves("bundle.selection-related", "request.constraints-combine")
-def test_a_selection_is_not_looked_for_outside_the_filters(tmp_path: Path) -> None:
+def test_selection_is_searched_for_only_within_the_filters(tmp_path: Path) -> None:
     world = three(tmp_path)
 
     within = world.retrieve(selected_text=GARDEN, documents=["b.txt"]).metadata.located
@@ -202,7 +202,7 @@ def _to_the_mean(parts: list[str], text: str) -> float:
 
 
 @proves("request.selection-length")
-def test_the_longest_selection_is_answered(tmp_path: Path) -> None:
+def test_longest_allowed_selection_is_answered(tmp_path: Path) -> None:
     world = three(tmp_path)
 
     for selection in ("x" * 5000, "garden " * 714, "g " * 2500, "。" * 5000):
@@ -210,7 +210,7 @@ def test_the_longest_selection_is_answered(tmp_path: Path) -> None:
 
 
 @proves("bundle.content-unaltered")
-def test_nothing_of_a_selection_is_logged_kept_or_given_back(
+def test_selection_is_not_logged_stored_or_returned(
     tmp_path: Path, lib: LibraryFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = lib.world(a__txt=HARBOUR, b__txt=GARDEN)

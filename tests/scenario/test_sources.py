@@ -37,7 +37,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 @proves("search.sources")
-def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(lib: LibraryFixture):
+def test_results_name_the_path_below_the_ingested_folder_only(lib: LibraryFixture):
     world = two_readmes(lib)
 
     found = world.search(QUERY, floor=0.0)
@@ -57,7 +57,7 @@ def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(lib: 
 
 
 @proves("search.sources")
-def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(lib: LibraryFixture) -> None:
+def test_declared_url_is_the_source_url_beside_the_path(lib: LibraryFixture) -> None:
     lib.write("handbook/a.md", NORTH)
     lines = [
         {
@@ -88,7 +88,7 @@ def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(lib: Libr
 
 
 @proves("contract.source-url")
-def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
+def test_chunk_of_a_contract_world_always_has_a_url(tmp_path: Path) -> None:
     world = two_readmes(make_library(tmp_path, defaults="contract"))
 
     bundle = world.retrieve(QUERY)
@@ -106,7 +106,7 @@ def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
 
 
 @proves("documents.ambiguous")
-def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(lib: LibraryFixture):
+def test_ambiguous_document_name_is_refused_with_both_listed(lib: LibraryFixture):
     world = two_readmes(lib)
     reader = world.reader("ann")
     for path in ("north/README.md", "south/README.md"):
@@ -136,7 +136,7 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(lib: Lib
 
 
 @proves("documents.ambiguous")
-def test_what_the_error_lists_names_one_document(lib: LibraryFixture) -> None:
+def test_each_listed_name_identifies_one_document(lib: LibraryFixture) -> None:
     world = two_readmes(lib)
 
     with pytest.raises(DocumentAmbiguous) as caught:
@@ -153,7 +153,7 @@ def test_what_the_error_lists_names_one_document(lib: LibraryFixture) -> None:
 
 
 @proves("search.sources")
-def test_folders_of_one_name_show_more_of_their_paths(lib: LibraryFixture) -> None:
+def test_folders_with_one_name_show_longer_paths(lib: LibraryFixture) -> None:
     first = Path(lib.write("a/docs/README.md", NORTH)).parent
     second = Path(lib.write("b/docs/README.md", SOUTH)).parent
     world = lib.library.create_world("world")
@@ -169,7 +169,7 @@ def test_folders_of_one_name_show_more_of_their_paths(lib: LibraryFixture) -> No
 
 
 @proves("search.sources")
-def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(lib: LibraryFixture):
+def test_moved_file_shows_a_longer_path_if_the_short_one_is_taken(lib: LibraryFixture):
     first = Path(lib.write("a/docs/README.md", NORTH)).parent
     second = Path(lib.write("b/docs/old.md", SOUTH))
     world = lib.library.create_world("world")
@@ -187,7 +187,7 @@ def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(lib: Lib
 
 
 @proves("search.sources")
-def test_a_path_stays_as_it_was_unless_more_of_it_is_known(lib: LibraryFixture) -> None:
+def test_path_stays_unchanged_unless_a_longer_one_is_known(lib: LibraryFixture) -> None:
     file = Path(lib.write("top/docs/a.md", NORTH))
     world = lib.library.create_world("world")
     shown = []
@@ -200,7 +200,7 @@ def test_a_path_stays_as_it_was_unless_more_of_it_is_known(lib: LibraryFixture) 
 
 
 @proves("reading.every-surface")
-def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> None:
+def test_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")
     lib.write("books/b.md", f"{NORTH}\n\n{story(200)}")
     line = {"path": "b.md", "metadata": {"ending": "The keeper did it."}, "kind": "book"}

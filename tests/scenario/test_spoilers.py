@@ -115,7 +115,7 @@ def numbers(text: str) -> set[int]:
     "reading.partly-read-chunk",
 )
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunking: str) -> None:
+def test_unread_sentence_is_never_shown_stored_or_sent(tmp_path: Path, chunking: str) -> None:
     lib, world = opened(tmp_path, MemoryIndex(), chunking=chunking)
     texts = stored(lib, world, 1).texts
     reader = world.reader("ann")
@@ -131,7 +131,7 @@ def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunk
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("first", [0, 4])
-def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(tmp_path: Path, first: int):
+def test_lying_index_never_reveals_an_unread_sentence(tmp_path: Path, first: int):
     index = Liar()
     lib, world = opened(tmp_path, index)
     texts = stored(lib, world, 1).texts
@@ -149,7 +149,7 @@ def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(tmp_path
 @proves("reading.never-past-position")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunking: str) -> None:
+def test_books_of_every_kind_reveal_no_canary(tmp_path: Path, form: str, chunking: str) -> None:
     lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
     world = lib.library.create_world("world")
     world.ingest(lib.write(f"book.{form}", book(33, form, 40)), kind="book", chunking=chunking)
@@ -168,7 +168,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
 
 
 @proves("reading.never-past-position", "reading.every-surface")
-def test_why_not_treats_a_chunk_ahead_as_nonexistent(tmp_path: Path) -> None:
+def test_why_not_treats_an_unread_chunk_as_missing(tmp_path: Path) -> None:
     lib, world = opened(tmp_path, MemoryIndex())
     reader, far = world.reader("ann"), world.reader("bea")
     reader.set_position("book.md", sentence=50)
@@ -185,7 +185,7 @@ def test_why_not_treats_a_chunk_ahead_as_nonexistent(tmp_path: Path) -> None:
 
 
 @proves("reading.every-surface", "reading.no-state")
-def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
+def test_error_reveals_nothing_unread(tmp_path: Path) -> None:
     lib, world = opened(tmp_path, MemoryIndex())
     reader = world.reader("ann")
     reader.set_position("book.md", sentence=50)

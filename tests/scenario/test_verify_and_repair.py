@@ -61,7 +61,7 @@ def settle(lib: LibraryFixture) -> None:
 
 
 @proves("repair.stale-point", "verify.stale-never-shown", "verify.skips-reported")
-def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
+def test_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 1)
     put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
@@ -135,7 +135,7 @@ def test_point_without_rows_is_erased_from_files(tmp_path: Path) -> None:
 
 @proves("repair.pending-resumes", "repair.text-unchanged")
 @pytest.mark.parametrize("way", ["repair", "ingest"])
-def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> None:
+def test_pending_mark_is_enough_to_resume(tmp_path: Path, way: str) -> None:
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 1)
     text = lib.sql("SELECT text FROM chunks ORDER BY 1")
@@ -179,7 +179,9 @@ def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
 @proves("repair.missing-chunk", "verify.skips-reported")
 @pytest.mark.parametrize("mode", ["vector", "hybrid", "keyword"])
 @pytest.mark.parametrize("change", ["row", "state"])
-def test_lost_row_or_changed_state_comes_back_in_every_mode(tmp_path: Path, mode: str, change: str):
+def test_lost_row_or_changed_state_is_restored_in_every_mode(
+    tmp_path: Path, mode: str, change: str
+):
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 2)
 
@@ -264,7 +266,9 @@ FORGED = "The harbour was sold to a stranger."
 @proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("vectors", ["kept", "lost"])
 @pytest.mark.parametrize("way", ["search", "doctor"])
-def test_forged_row_is_never_shown_and_true_text_returns(tmp_path: Path, way: str, vectors: str):
+def test_forged_row_is_never_shown_and_original_text_returns(
+    tmp_path: Path, way: str, vectors: str
+):
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 3)
     whole = lib.sql("SELECT * FROM chunks ORDER BY revision")
@@ -333,7 +337,7 @@ def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str)
 
 
 @proves("verify.every-point", "verify.skips-reported")
-def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
+def test_orphan_point_is_deleted_and_reported(tmp_path: Path) -> None:
     lib, world = build(tmp_path)
     scope = lib.scope(world)
     template = next(iter(lib.index._of(scope).values()))
@@ -352,7 +356,7 @@ def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
 
 
 @proves("repair.idempotent")
-def test_the_same_retrieval_twice_changes_state_at_most_once(tmp_path: Path) -> None:
+def test_repeated_retrieval_changes_state_at_most_once(tmp_path: Path) -> None:
     class Immortal(MemoryIndex):
         """An index that does not delete."""
 
@@ -382,7 +386,7 @@ def _unavailable() -> Exception:
 
 
 @proves("repair.conditional")
-def test_point_embedded_again_meanwhile_is_not_deleted(tmp_path: Path) -> None:
+def test_point_embedded_again_during_repair_is_not_deleted(tmp_path: Path) -> None:
     class Late(MemoryIndex):
         """The correct point arrives just before the deletion of the stale one."""
 

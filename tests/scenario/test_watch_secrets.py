@@ -103,7 +103,7 @@ def _requests(world: World) -> list[Callable[[], object]]:
 
 @proves("errors.no-secrets")
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda one: type(one).__name__)
-def test_no_span_metric_or_line_quotes_what_was_asked_found_or_raised(
+def test_spans_metrics_and_logs_quote_no_text_or_error(
     tmp_path: Path, sinks: Sinks, failure: Exception | None
 ) -> None:
     embedder = ScoreEmbedder(profile=other_profile(dimensions=4))

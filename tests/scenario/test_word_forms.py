@@ -183,7 +183,7 @@ def test_vector_search_has_no_similar_words(tmp_path: Path) -> None:
 
 @pytest.mark.contract
 @proves("search.similar-words")
-def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
+def test_contract_world_searches_for_the_exact_words(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**SHIPS)
 
     found = world.search("lantren", mode="keyword", floor=0.0)

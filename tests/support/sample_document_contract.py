@@ -121,14 +121,14 @@ class TreatiseContract:
         check_words(document, load(document.name, made(document)))
 
     @each()
-    def test_the_title_and_the_author_are_known(self, document: Document, made: Made) -> None:
+    def test_title_and_author_are_found(self, document: Document, made: Made) -> None:
         loaded = load(document.name, made(document))
 
         assert loaded.title == TITLE
         assert loaded.properties.authors == (AUTHOR,)
 
     @each()
-    def test_chapters_begin_where_they_are_headed(self, document: Document, made: Made) -> None:
+    def test_chapters_begin_at_their_headings(self, document: Document, made: Made) -> None:
         blocks = blocks_of(document, made)
 
         for heading in of_kind(document, Heading):
@@ -137,7 +137,7 @@ class TreatiseContract:
                 assert block.chapter == heading.text
 
     @each(Holds.SECTIONS)
-    def test_headings_lead_their_chapters_and_sections(
+    def test_headings_name_their_chapters_and_sections(
         self, document: Document, made: Made
     ) -> None:
         headings = [b for b in blocks_of(document, made) if b.kind is BlockKind.HEADING]
@@ -151,7 +151,7 @@ class TreatiseContract:
         assert found == expected
 
     @each(Holds.LISTS)
-    def test_items_have_their_marks_and_their_depth(self, document: Document, made: Made) -> None:
+    def test_items_have_their_marks_and_depth(self, document: Document, made: Made) -> None:
         notes = {*told(document.pieces).notes}
         blocks = [b for b in blocks_of(document, made) if b.kind is BlockKind.LIST]
         items = [block.text for block in blocks if not notes & {*shown_words(block.text)}]
@@ -164,7 +164,7 @@ class TreatiseContract:
         assert items == expected
 
     @each(Holds.TABLES)
-    def test_a_row_of_a_table_is_a_line(self, document: Document, made: Made) -> None:
+    def test_table_row_is_a_line(self, document: Document, made: Made) -> None:
         (found,) = [b for b in blocks_of(document, made) if b.kind is BlockKind.TABLE]
         (table,) = of_kind(document, Table)
 
@@ -173,14 +173,14 @@ class TreatiseContract:
         ]
 
     @each(Holds.NOTES)
-    def test_notes_are_told_apart(self, document: Document, made: Made) -> None:
+    def test_notes_are_distinguished(self, document: Document, made: Made) -> None:
         notes = [b.text for b in blocks_of(document, made) if b.kind is BlockKind.FOOTNOTE]
 
         expected = [piece.note for piece in of_kind(document, Paragraph) if piece.note]
         assert [shown_words(note) for note in notes] == [words_of(note) for note in expected]
 
     @each(Holds.CODE)
-    def test_code_is_told_apart(self, document: Document, made: Made) -> None:
+    def test_code_is_distinguished(self, document: Document, made: Made) -> None:
         (code,) = of_kind(document, Code)
 
         assert [b.text for b in blocks_of(document, made) if b.kind is BlockKind.CODE] == [
@@ -188,19 +188,19 @@ class TreatiseContract:
         ]
 
     @each(Holds.INDENTS)
-    def test_lines_of_code_keep_their_margins(self, document: Document, made: Made) -> None:
+    def test_code_keeps_its_indentation(self, document: Document, made: Made) -> None:
         (code,) = of_kind(document, Code)
 
         assert code.text in "\n".join(block.text for block in blocks_of(document, made))
 
     @each(Holds.QUOTES)
-    def test_a_quotation_is_told_apart(self, document: Document, made: Made) -> None:
+    def test_quotation_is_distinguished(self, document: Document, made: Made) -> None:
         quotes = [b.text for b in blocks_of(document, made) if b.kind is BlockKind.QUOTE]
 
         assert quotes == [quote.text for quote in of_kind(document, Quote)]
 
     @each(Holds.PICTURES)
-    def test_a_picture_stands_where_it_was_put(self, document: Document, made: Made) -> None:
+    def test_picture_keeps_its_place(self, document: Document, made: Made) -> None:
         blocks = blocks_of(document, made)
         (place,) = [number for number, block in enumerate(blocks) if block.figures]
         pieces = document.pieces
@@ -211,9 +211,7 @@ class TreatiseContract:
         assert shown_words(blocks[place + 1].text) == _words_at(pieces[source + 1])
 
     @each(Holds.PICTURES, Holds.DESCRIPTIONS)
-    def test_a_picture_has_its_description_and_its_bytes(
-        self, document: Document, made: Made
-    ) -> None:
+    def test_picture_has_its_description_and_bytes(self, document: Document, made: Made) -> None:
         loaded = load(document.name, made(document), ParseOptions(images=True))
         (placed,) = [placed for block in loaded.blocks for placed in block.figures]
 
@@ -223,7 +221,7 @@ class TreatiseContract:
             assert loaded.images[0].data.startswith(b"\x89PNG")
 
     @each()
-    def test_every_language_keeps_its_letters(self, document: Document, made: Made) -> None:
+    def test_letters_of_every_language_are_kept(self, document: Document, made: Made) -> None:
         texts = [block.text for block in blocks_of(document, made)]
 
         for heading in ("Deutsch", "Français", "Ελληνικά", "Русский", "中文", "العربية"):
@@ -232,7 +230,7 @@ class TreatiseContract:
                 continue  # Here are the words that pages break.
             assert plain(document.pieces[place + 1].text) in texts  # type: ignore[union-attr]
 
-    def test_what_was_struck_out_is_gone_and_what_was_put_in_stays(self, made: Made) -> None:
+    def test_deleted_text_is_removed_and_inserted_text_kept(self, made: Made) -> None:
         (document,) = [document for document in DOCUMENTS if told(document.pieces).struck]
         words = [word for b in blocks_of(document, made) for word in shown_words(b.text)]
 

@@ -42,23 +42,21 @@ class TestFreshDocuments(TreatiseContract):
 
 
 @pytest.mark.parametrize("ending", ["docx", "odt"])
-def test_a_document_that_went_through_both_programs_keeps_every_word(
-    workshop: Workshop, ending: str
-) -> None:
+def test_document_converted_twice_keeps_every_word(workshop: Workshop, ending: str) -> None:
     first = workshop.pandoc(PIECES, f"both.{ending}")
     again = workshop.converted(first, "docx")
 
     check_words(Document(again.name, frozenset(Holds)), load(again.name, again.read_bytes()))
 
 
-def test_a_page_that_a_word_processor_opened_keeps_every_word(workshop: Workshop) -> None:
+def test_page_saved_by_a_word_processor_keeps_every_word(workshop: Workshop) -> None:
     page = workshop.pandoc(PIECES, "opened.html")
     again = workshop.converted(page, "docx")
 
     check_words(Document(again.name, frozenset(Holds)), load(again.name, again.read_bytes()))
 
 
-def test_a_changed_document_saved_again_keeps_its_changes_apart(workshop: Workshop) -> None:
+def test_changed_document_saved_again_keeps_tracked_changes(workshop: Workshop) -> None:
     first = workshop.libreoffice(PIECES + REVIEWED, "again.docx")
     again = workshop.converted(first, "docx")
 
@@ -67,7 +65,7 @@ def test_a_changed_document_saved_again_keeps_its_changes_apart(workshop: Worksh
 
 
 @pytest.mark.parametrize("name", ["contents.docx", "contents-3.epub", "contents.html"])
-def test_a_table_of_contents_takes_nothing_away(workshop: Workshop, name: str) -> None:
+def test_table_of_contents_removes_nothing(workshop: Workshop, name: str) -> None:
     with_contents = workshop.pandoc(PIECES, name, "--toc", "--toc-depth=2")
     loaded = load(name, with_contents.read_bytes())
 

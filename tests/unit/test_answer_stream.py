@@ -48,7 +48,7 @@ def test_no_text_streams_before_the_reply_is_certain(tmp_path: Path) -> None:
     assert next(events) == Piece(" followed.")
 
 
-def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
+def test_pieces_are_sent_as_they_arrive(tmp_path: Path) -> None:
     room = room_with(tmp_path, "One [1]", " two", " three")
     events = room.world.answer_stream(QUESTION)
     for count, expected in enumerate((Started, Piece, Piece, Piece)):
@@ -117,7 +117,7 @@ def test_provider_failure_ends_the_stream_with_its_error(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("query", ["", " \n"])
-def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, query: str) -> None:
+def test_blank_question_is_refused_before_any_request(tmp_path: Path, query: str) -> None:
     room = room_with(tmp_path, "So.")
     with raises_code("blank_query", "invalid_argument"):
         room.world.answer(query)
@@ -135,7 +135,7 @@ def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
         Library(room.library._components, stranger).world("world")
 
 
-def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
+def test_filters_limit_the_sources_of_an_answer(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So [1]."))
     room.world.ingest(room.lib.write("a.txt", scored(0.9, "One.")), tags=["sea"], language="de")
     room.world.ingest(room.lib.write("b.txt", scored(0.8, "Two.")), version="2.0")
@@ -172,7 +172,7 @@ def test_at_most_25_passages_and_ties_ignore_the_index(tmp_path: Path) -> None:
     assert len(first) == 25
 
 
-def test_an_index_that_promises_too_much_does_not_lift_the_mode(tmp_path: Path) -> None:
+def test_overstating_index_does_not_raise_the_mode(tmp_path: Path) -> None:
     class Padding(MemoryIndex):
         def search(self, scope: Any, vector: Any, *, limit: int, floor: Any) -> Any:
             return super().search(scope, vector, limit=limit, floor=None)
@@ -183,7 +183,7 @@ def test_an_index_that_promises_too_much_does_not_lift_the_mode(tmp_path: Path) 
     assert room.world.answer(QUESTION).decision_explain["reason"] == "nothing_found"
 
 
-def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> None:
+def test_figures_do_not_displace_text_and_reach_no_model(tmp_path: Path) -> None:
     flags = FigureFlags(extract_images=True, placeholders=True, chunks=True)
     room = study(tmp_path, primary=Scripted("So [1]."), preparation=Preparation(figures=flags))
     figures = "".join(
@@ -206,7 +206,7 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidArgument("So."), OSError()]
 )
-def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: Exception) -> None:
+def test_unwritable_log_does_not_prevent_an_answer(tmp_path: Path, trouble: Exception) -> None:
     room = room_with(tmp_path, "So [1].")
 
     def fail(name: str) -> None:
@@ -222,7 +222,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: E
     assert [notice.code for notice in answer.warnings] == ["usage_not_recorded"]
 
 
-def test_words_decide_what_is_given_and_never_the_mode(tmp_path: Path) -> None:
+def test_word_scores_choose_chunks_and_never_the_mode(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So [1]."))
     room.add(
         **{f"p{n}__txt": scored(0.56 + n / 1000, f"Passage {n}.") for n in range(8)},

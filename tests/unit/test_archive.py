@@ -30,7 +30,7 @@ def changed(data: bytes, mark: bytes, offset: int, form: str, value: int) -> byt
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_members_come_out_as_they_went_in(method: int) -> None:
+def test_members_are_read_back_unchanged(method: int) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as made:
         made.writestr("folder/", b"")
@@ -42,7 +42,7 @@ def test_members_come_out_as_they_went_in(method: int) -> None:
     assert archive.read("empty") == b""
 
 
-def test_an_archive_written_as_a_stream_can_be_read() -> None:
+def test_streamed_archive_can_be_read() -> None:
     class Stream(io.RawIOBase):
         def __init__(self) -> None:
             self.got = b""
@@ -62,7 +62,7 @@ def test_an_archive_written_as_a_stream_can_be_read() -> None:
     assert opened(stream.got).read("b") == b"two"
 
 
-def test_archive_behind_other_bytes_and_an_archive_within_are_read() -> None:
+def test_prefixed_and_nested_archives_are_read() -> None:
     assert opened(b"#!/bin/sh\n" + packed({"a": "one"})).read("a") == b"one"
     inner = packed({"x": "y"})
     archive = opened(packed({"inner.zip": inner}))
@@ -70,7 +70,7 @@ def test_archive_behind_other_bytes_and_an_archive_within_are_read() -> None:
     assert archive.read("inner.zip") == inner
 
 
-def test_members_are_found_by_name_whatever_its_case() -> None:
+def test_members_are_found_by_name_in_any_case() -> None:
     archive = opened(packed({"a": "x"}))
     assert (archive.read("b"), "b" in archive.names, archive.find("b")) == (None, False, None)
     assert "a" in archive.names
@@ -92,11 +92,11 @@ def test_names_that_point_elsewhere_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a..b", "..a", "a/b..", "...", "ab:c"])
-def test_names_that_only_look_strange_are_taken(name: str) -> None:
+def test_unusual_but_safe_names_are_accepted(name: str) -> None:
     assert opened(packed({name: "x"})).names == {name}
 
 
-def test_members_under_one_name_or_on_shared_bytes_are_unsafe() -> None:
+def test_equal_names_or_shared_bytes_of_members_are_unsafe() -> None:
     data = packed({"first": "x", "other": "y"}).replace(b"other", b"first")
     with raises_code("source_unsafe"):
         opened(data)
@@ -115,7 +115,7 @@ def test_members_that_share_bytes_are_refused() -> None:
     assert refused.value.code == "source_unsafe"
 
 
-def test_encrypted_and_otherwise_compressed_members_are_refused() -> None:
+def test_encrypted_or_unsupported_members_are_refused() -> None:
     with raises_code("source_encrypted"):
         opened(changed(packed({"a": "x"}), DIRECTORY, 8, "<H", 1))
     archive = opened(changed(packed({"a": "x"}), DIRECTORY, 10, "<H", 12))
@@ -140,7 +140,7 @@ def test_records_and_bombs_beyond_the_limits_are_refused() -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
+def test_member_with_a_false_size_stops_at_the_limit(
     method: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MAX_MEMBER_SIZE", 1000)
@@ -183,7 +183,7 @@ def test_archive_refuses_bytes_unlike_the_directory(offset: int, form: str, valu
         archive.read("a")
 
 
-def test_members_that_cannot_be_unpacked_or_end_too_early_are_broken() -> None:
+def test_truncated_or_invalid_members_are_broken() -> None:
     data = packed({"a": "x" * 50})
     archive = opened(data.replace(_deflated(b"x" * 50), b"\xff" * len(_deflated(b"x" * 50))))
     with raises_code("source_broken"):
@@ -208,7 +208,7 @@ def test_archive_refuses_other_data_as_broken(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("found", "instead"), [(b"aaaa", b"bbbb"), (b"PK\x03\x04", b"PK\x03\x05")])
-def test_a_header_that_contradicts_the_directory_is_broken(found: bytes, instead: bytes) -> None:
+def test_header_that_contradicts_the_directory_is_broken(found: bytes, instead: bytes) -> None:
     data = packed({"aaaa": "x"})
     with raises_code("source_broken"):
         opened(data.replace(found, instead, 1))

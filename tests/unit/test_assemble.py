@@ -42,7 +42,7 @@ ONE, TWO = shown(1), shown(2)
     (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"), (paragraph("ab", 1, 1), f"a {ONE} {TWO} b"),
     (paragraph("  \n\nIndented.", 4), f"{ONE} Indented."),
 ])  # fmt: skip
-def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str) -> None:
+def test_marker_is_at_the_place_of_its_figure(block: Block, expected: str) -> None:
     canonical = assemble([block], shown)
     assert canonical.text == expected
     for number, spot in enumerate(canonical.figures, 1):
@@ -56,7 +56,7 @@ def test_text_without_markers_ignores_figures() -> None:
     assert [spot.offset for spot in assemble(blocks).figures] == [3, 10, 16]
 
 
-def test_figures_between_and_behind_blocks_know_what_follows() -> None:
+def test_figures_outside_blocks_have_the_following_place() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0), paragraph("Two.")])
     [spot] = canonical.figures
     assert (spot.offset, spot.follows) == (6, 6)
@@ -66,7 +66,7 @@ def test_figures_between_and_behind_blocks_know_what_follows() -> None:
     assert (spot.offset, spot.follows) == (4, 4)
 
 
-def test_pages_begin_within_paragraphs_and_are_compared_within_a_unit() -> None:
+def test_pages_begin_within_paragraphs_and_are_compared_by_unit() -> None:
     pages = (PageStart(0, 3), PageStart(5, 4))
     canonical = assemble([paragraph("Left right.", pages=pages), paragraph("Next.")])
     assert canonical.page_at(0) == 3
@@ -132,7 +132,9 @@ def test_rows_of_another_sheet_are_not_in_a_location() -> None:
     (("A5:F9, H1", "H2"), "A5:F9, H1:H2"), (("slide 9", "slide 2"), "slide 9, slide 2"),
     (("page 9, page 7, page 5, …", "page 1"), "page 9, page 7, page 5, …"),
 ])  # fmt: skip
-def test_locations_join(labels: tuple[str | None, ...], expected: str | None) -> None:
+def test_adjacent_locations_can_be_joined(
+    labels: tuple[str | None, ...], expected: str | None
+) -> None:
     assert join_locations(labels) == expected
 
 
@@ -142,7 +144,7 @@ def test_locations_join(labels: tuple[str | None, ...], expected: str | None) ->
     (("Sums", "Bud\nget", "Bud get"), "A5:F9", "Sums › Bud get, A5:F9"),
     (("Note", "", None), None, "Note"),
 ])  # fmt: skip
-def test_place_is_named_on_a_single_line(
+def test_place_is_printed_on_a_single_line(
     labels: tuple[str | None, ...], location: str | None, expected: str
 ) -> None:
     assert name_place(labels, location) == expected
@@ -164,7 +166,7 @@ def test_cleaning_moves_figures_and_pages() -> None:
         max_size=5,
     )
 )
-def test_markers_taken_out_again_leave_the_words(drawn: list[tuple[str, list[int]]]) -> None:
+def test_removing_markers_restores_the_words(drawn: list[tuple[str, list[int]]]) -> None:
     blocks = [
         paragraph(text, *sorted(min(offset, len(text)) for offset in offsets))
         for text, offsets in drawn

@@ -20,7 +20,7 @@ def test_audience_is_sorted_without_repetition() -> None:
     [""], [" a"], ["a\n"], ["a\nb"], ["a\u200b"], ["a\u00a0b"], ["a\U000e0041"], ["\ud800"],
     ["x" * 201], [3], 3, None, ["a"] * 1001,
 ])  # fmt: skip
-def test_labels_refuse_what_is_no_label(labels: object) -> None:
+def test_invalid_labels_are_refused(labels: object) -> None:
     with pytest.raises(InvalidArgument):
         check_labels(labels)
 
@@ -33,7 +33,7 @@ def test_document_is_visible_by_a_common_label() -> None:
     assert not is_visible((), legal)
 
 
-def test_authority_for_audience_only_narrows() -> None:
+def test_authority_for_an_audience_only_narrows() -> None:
     legal = OWNER.for_audience(["group:legal", "group:hr"])
     assert legal.audience == {"group:legal", "group:hr"}
     assert legal.for_audience(["group:hr", "group:board"]).audience == {"group:hr"}

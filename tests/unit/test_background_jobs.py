@@ -77,7 +77,7 @@ def held_up(lib: LibraryFixture) -> Iterator[Gate]:
     gate.opened.set()
 
 
-def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture, world: World) -> None:
+def test_submitted_ingestion_is_queued_and_then_done(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", STORY)
 
     with held_up(lib):
@@ -95,7 +95,7 @@ def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture, world: 
     assert document.embedded == document.chunks
 
 
-def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, world: World) -> None:
+def test_upload_becomes_a_document_and_leaves_no_file(lib: LibraryFixture, world: World) -> None:
     job = world.ingest(
         [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
     )
@@ -108,7 +108,7 @@ def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture, wor
     assert files(lib) == []
 
 
-def test_the_same_name_is_the_same_document(lib: LibraryFixture, world: World) -> None:
+def test_equal_name_is_the_same_document(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         jobs = [
             world.ingest([Upload("a.txt", text)], background=True)
@@ -120,7 +120,7 @@ def test_the_same_name_is_the_same_document(lib: LibraryFixture, world: World) -
     assert world.documents.text("a.txt") == "The second."
 
 
-def test_what_is_wrong_is_told_at_once_and_makes_no_job(lib: LibraryFixture) -> None:
+def test_invalid_request_fails_at_once_and_creates_no_job(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     before = world.jobs.list()
     wrong: list[tuple[str, Any]] = [
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(lib: LibraryFixture) -> 
     assert files(lib) == []
 
 
-def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
+def test_wrong_model_is_reported_at_once(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     lib.world(a__txt=STORY)
     lib.library.close()
@@ -161,7 +161,7 @@ def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
     assert files(lib) == []
 
 
-def test_who_may_not_write_submits_nothing(lib: LibraryFixture) -> None:
+def test_caller_without_write_permission_submits_nothing(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     reading = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.READ}))
     view = lib.library.under(reading).world("world")
@@ -182,7 +182,7 @@ def test_who_may_not_write_submits_nothing(lib: LibraryFixture) -> None:
     assert files(lib) == []
 
 
-def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
+def test_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job = world.generations.reindex(chunking="sentences", background=True)
     assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
@@ -191,7 +191,7 @@ def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     assert (built.complete, built.is_default) == (True, False)
 
 
-def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture, world: World):
+def test_cancelled_queued_job_ends_at_once_and_never_runs(lib: LibraryFixture, world: World):
     with held_up(lib):
         kept = world.ingest([Upload("kept.txt", b"Kept.")], background=True)
         job = world.ingest([Upload("gone.txt", b"Gone.")], background=True)
@@ -208,7 +208,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture, w
     assert [one.name for one in world.documents.list()] == ["kept.txt"]
 
 
-def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture, world: World) -> None:
+def test_failed_upload_resumes_from_its_stored_file(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
     failed = settled(lib, world, job)
@@ -230,7 +230,7 @@ def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture, wor
     assert files(lib) == []
 
 
-def test_one_that_fails_keeps_nobody_else_waiting(lib: LibraryFixture) -> None:
+def test_failed_job_does_not_delay_others(lib: LibraryFixture) -> None:
     def fail() -> None:
         lib.embedder.before = None
         raise ValueError("secret words")
@@ -264,7 +264,7 @@ def closed_while_running(lib: LibraryFixture, *waiting: bytes) -> list[Job]:
     return jobs
 
 
-def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_closing_interrupts_the_running_job_and_reopening_resumes(tmp_path: Path) -> None:
     jobs = closed_while_running(make_library(tmp_path), b"Second.", b"Third.")
 
     after = make_library(tmp_path)
@@ -281,7 +281,7 @@ def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -
         assert files(after) == []
 
 
-def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_closing_has_a_time_limit(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     queue = JobThread(closing_seconds=0.0)
     library = Library(replace(lib.library._components, queue=queue))
@@ -333,7 +333,7 @@ def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, s
     assert lib.library.server.resume_waiting() == []
 
 
-def test_what_somebody_stopped_on_purpose_is_left_alone(lib: LibraryFixture, world: World) -> None:
+def test_deliberately_stopped_job_is_not_resumed(lib: LibraryFixture, world: World) -> None:
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -362,7 +362,7 @@ def test_crashing_job_is_not_resumed_forever(lib: LibraryFixture) -> None:
     assert settled(lib, world, job).state is JobState.DONE
 
 
-def test_of_two_that_looked_at_it_only_one_takes_a_job(lib: LibraryFixture) -> None:
+def test_concurrent_workers_take_a_job_once(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     left_by(lib, world, state="running")
     parts, scope = lib.library._components, lib.scope(world)
@@ -373,7 +373,7 @@ def test_of_two_that_looked_at_it_only_one_takes_a_job(lib: LibraryFixture) -> N
     queue_of(lib).wait()
 
 
-def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
+def test_job_is_requeued_only_from_the_observed_state(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job, store, scope = left_by(lib, world), lib.store, lib.scope(world)
     assert store.jobs.interrupt(scope, job.id, job.process)
@@ -386,7 +386,7 @@ def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
     assert not store.jobs.interrupt(scope, job.id, "other")
 
 
-def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: World) -> None:
+def test_job_submitted_twice_runs_once(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         job = world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
@@ -394,7 +394,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture, world: Wo
     assert world.documents.list()[0].active == 1
 
 
-def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture, world: World) -> None:
+def test_jobs_of_a_deleted_world_are_removed(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         world.ingest([Upload("a.txt", b"One. Two.")], background=True)
         receipt = lib.library.delete_world("world")
@@ -404,7 +404,7 @@ def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture, wor
     assert files(lib) == []
 
 
-def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
+def test_looking_up_a_job_reads_one_job(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     with lib.library:
         world = lib.world(a__txt=STORY)
@@ -416,7 +416,7 @@ def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
         assert "SEARCH jobs USING INDEX" in str(plan)
 
 
-def test_progress_is_written_down_every_second(lib: LibraryFixture, world: World) -> None:
+def test_progress_is_stored_every_second(lib: LibraryFixture, world: World) -> None:
     seen: list[float] = []
 
     def look() -> None:

@@ -26,7 +26,7 @@ def by_similarity(scale: Scale, similarity: float) -> float:
 
 
 @proves("search.blend")
-def test_the_scale_of_a_known_model_does_not_depend_on_what_is_close() -> None:
+def test_scale_of_a_known_model_does_not_depend_on_the_results() -> None:
     crowded = scale_of([0.9] * 100, best_words=8.0, possible_words=18.0, calibration=MODEL)
     assert crowded == SCALE
     assert by_similarity(SCALE, 0.5) == 0.0
@@ -38,7 +38,7 @@ def test_the_scale_of_a_known_model_does_not_depend_on_what_is_close() -> None:
 @pytest.mark.parametrize(
     ("score", "expected"), [(0.5, 0.5), (0.3, 0.0), (0.6, 1.0), (0.4, 0.0), (0.7, 1.0)]
 )
-def test_without_a_calibration_the_closest_are_the_scale(score: float, expected: float) -> None:
+def test_uncalibrated_scale_follows_the_closest_chunks(score: float, expected: float) -> None:
     useless = replace(MODEL, unrelated_high=0.7)
     for calibration in (None, useless):
         scale = scale_of([0.6, 0.5, 0.4], 1.0, 1.0, calibration)

@@ -36,13 +36,13 @@ TEXT = [
 
 
 @proves("retrieval.boilerplate-last")
-def test_a_text_is_boilerplate_by_its_own_words_alone() -> None:
+def test_boilerplate_is_detected_from_the_text_alone() -> None:
     missed = [text for text in (*LICENCE, *CONTENTS, *PAGES) if not is_boilerplate(text)]
     taken = [text for text in TEXT if is_boilerplate(text)]
     assert (missed, taken) == ([], [])
 
 
-def test_time_grows_with_the_length_of_a_text_and_not_faster() -> None:
+def test_boilerplate_detection_takes_linear_time() -> None:
     # Patterns that go back and forth would not end on these.
     for text in ("project gutenberg " * 50_000, "1.A. " * 100_000, "\n" * 200_000, "x" * 10**6):
         is_boilerplate(text)

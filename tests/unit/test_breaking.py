@@ -17,9 +17,7 @@ from truespan.types.job import JobState
 TEXT = "The lamp burned in the night. It went out."
 
 
-def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_job_ended_by_an_unexpected_error_can_be_resumed(lib: LibraryFixture, world: World) -> None:
     def fail(_progress: object) -> None:
         raise ValueError("secret words")
 
@@ -31,7 +29,7 @@ def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
 
 
-def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(lib: LibraryFixture) -> None:
+def test_job_resumed_by_another_process_is_left_alone(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=TEXT)
     gone = f"{socket.gethostname()}/999999999:1"
     lib.sql("UPDATE jobs SET state = 'running', process = ?", gone)
@@ -47,7 +45,7 @@ def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(lib: Libra
     assert not lib.store.jobs.resume(lib.scope(world), looked_at.id, own)
 
 
-def test_no_name_of_a_file_makes_a_second_line_in_a_log(
+def test_file_name_cannot_add_a_line_to_a_log(
     tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "a\nWARNING all is lost\x1b[2J.docx"
@@ -61,7 +59,7 @@ def test_no_name_of_a_file_makes_a_second_line_in_a_log(
 
 
 @pytest.mark.parametrize("name", [b".caf\xe9.txt", b"caf\xe9/.hidden.txt"])
-def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(
+def test_file_with_an_undecodable_name_is_not_reported_missing(
     tmp_path: Path, lib: LibraryFixture, world: World, name: bytes
 ) -> None:
     lib.write("folder/plain.txt", TEXT)
@@ -80,7 +78,7 @@ def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(
     assert len(world.documents.plan(str(folder), prune=True).removed) == 1
 
 
-def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(
+def test_undecodable_and_control_characters_in_names_are_escaped(
     tmp_path: Path, world: World
 ) -> None:
     folder = tmp_path / "files" / "folder"
@@ -106,7 +104,7 @@ def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(
     assert world.ingest(str(folder), prune=True).unchanged == len(shown)
 
 
-def test_a_plan_says_that_a_document_waits_to_be_shown(lib: LibraryFixture, world: World) -> None:
+def test_plan_lists_a_document_waiting_to_be_shown(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", TEXT)
     outcomes = set()
     for step in range(2, 12):

@@ -87,7 +87,7 @@ def test_separated_scores_put_all_thresholds_at_the_edge() -> None:
     assert (proposal.floor, proposal.low, proposal.high) == (0.6, 0.6, 0.6)
 
 
-def test_the_stated_shares_are_kept() -> None:
+def test_required_shares_are_respected() -> None:
     given = overlapping(3)
     strict = calibrate(given, keep=0.8, precision=0.95).proposal
     mild = calibrate(given, keep=0.99, precision=0.7).proposal

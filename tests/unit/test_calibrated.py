@@ -56,7 +56,7 @@ def test_shipped_calibration_is_valid_and_discriminates() -> None:
     assert found.discriminates(found.unrelated_high)
 
 
-def test_calibration_is_of_its_bytes_and_its_floor() -> None:
+def test_calibration_belongs_to_its_bytes_and_floor() -> None:
     profile = LocalEmbedder(LocalModel()).profile
     assert replace(profile, revision="sha256:other").calibration is None
     assert WORDS.calibration is None
@@ -68,7 +68,7 @@ def test_calibration_is_of_its_bytes_and_its_floor() -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf")])
-def test_a_number_off_the_scale_is_refused(value: float) -> None:
+def test_number_off_the_scale_is_refused(value: float) -> None:
     with pytest.raises(InvalidArgument):
         made(threshold_low=value)
 
@@ -97,13 +97,13 @@ def test_any_proposed_calibration_is_valid_for_decisions(hits: list[tuple[float,
         DecisionSettings(**proposed.thresholds())
 
 
-def test_the_proportions_of_the_default_settings_are_kept() -> None:
+def test_proportions_of_the_default_settings_are_kept() -> None:
     usual = DecisionSettings()
     found = round_calibration(0.2, usual.threshold_low, usual.threshold_high, 0.9, "defaults")
     assert DecisionSettings(**found.thresholds()) == usual
 
 
-def test_thresholds_go_by_the_best_passage_of_each_query() -> None:
+def test_thresholds_follow_the_best_passage_of_each_query() -> None:
     golden = [GoldenQuery(str(number), f"query {number}", (Expected("a"),)) for number in range(80)]
 
     def search(query: GoldenQuery) -> list[Found]:
@@ -121,7 +121,7 @@ def test_thresholds_go_by_the_best_passage_of_each_query() -> None:
     assert (proposed.measured_on, notes) == ("these", ())
 
 
-def test_thresholds_lie_above_the_floor_and_go_by_passages_if_few_miss() -> None:
+def test_thresholds_lie_above_the_floor_and_follow_passages_if_few_miss() -> None:
     strict = [ScoredHit(0.8, True)] * 30 + [ScoredHit(0.75, False)] * 30
     lax = [ScoredHit(0.6, True)] * 30 + [ScoredHit(0.5, False)] * 30
     proposed, _ = propose(calibrate(strict), calibrate(lax), FAR, "")

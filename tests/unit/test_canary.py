@@ -47,7 +47,7 @@ def test_canary_places_differ_when_the_batch_is_reversed(size: int, seed: int, r
             assert {(place + turn) % total for place in places} != set(places)
 
 
-def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
+def test_places_follow_from_the_texts_and_cover_every_corner() -> None:
     assert canary_places(batch_of(30), 2) == canary_places(batch_of(30), 2)
     seen = {place for seed in range(400) for place in canary_places(batch_of(10, seed), 2)}
     assert seen == set(range(12))
@@ -92,14 +92,14 @@ def _passes(texts: list[str], change: Change) -> bool:
     return True
 
 
-def test_vectors_are_those_of_the_texts_even_of_the_canary() -> None:
+def test_canary_is_removed_from_the_vectors() -> None:
     for size in (1, 2, 7, 8, 30):
         texts = batch_of(size)
         assert proved(texts, 32) == [vector_of(text) for text in texts]
     assert proved([*batch_of(5), CANARY, CANARY.upper()], 32)[5] == vector_of(CANARY)
 
 
-def test_a_little_change_is_borne_and_a_larger_one_is_not() -> None:
+def test_small_change_is_accepted_and_a_larger_one_is_not() -> None:
     def nudged(by: float) -> Change:
         def change(vectors: list[Vector]) -> list[Vector]:
             return [_nudged(vector, by) for vector in vectors]
@@ -120,6 +120,6 @@ def _nudged(vector: Vector, by: float) -> Vector:
 
 
 @each_row("vectors", [[], [b"", b""], [b""], [bytes(256)]])
-def test_a_canary_that_has_no_vector_of_its_own_proves_nothing(vectors: Sequence[bytes]) -> None:
+def test_canary_without_a_distinct_vector_proves_nothing(vectors: Sequence[bytes]) -> None:
     with pytest.raises(ProviderBadReply):
         Canary().learn(WORDS.dimensions, lambda sent: [Vector(vector) for vector in vectors])

@@ -64,7 +64,7 @@ def end_or_error(names: Sequence[str | tuple[str, str]], wanted: str) -> int | s
 
 
 @proves("reading.chapters-by-name")
-def test_a_chapter_is_found_by_number_name_or_part_of_its_name() -> None:
+def test_chapter_is_found_by_number_name_or_part_of_its_name() -> None:
     rows = [
         (FERRY, "two", 3), (FERRY, "Chapter Two", 3), (FERRY, "II", 3), (FERRY, "2", 3),
         (FERRY, "5", 4), (FERRY, "V", 4), (FERRY, "five", 4), (FERRY, "ch. 5", 4),
@@ -98,7 +98,7 @@ def test_a_chapter_is_found_by_number_name_or_part_of_its_name() -> None:
 
 
 @proves("reading.chapters-by-name")
-def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
+def test_unknown_or_ambiguous_chapter_is_refused_with_candidates() -> None:
     rows = [
         # The third heading is not chapter three.
         (FERRY, "3", "no chapter '3'"), (FERRY, "six", "no chapter 'six'"),
@@ -126,7 +126,7 @@ def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
     assert wrong == {}
 
 
-def test_a_part_ends_with_its_last_chapter() -> None:
+def test_part_ends_with_its_last_chapter() -> None:
     flat = ("Part One", "The Sea", "The Land", "Part Two", "The Sky", "Appendix A")
     books = ("Book I", "Part 1", "Chapter 1", "Part 2", "Chapter 2", "Book II", "Part 1", "End")
     sections = (("Part I", "Chapter 1"), ("Part I", "Chapter 2"), ("Part II", "Chapter 1"))
@@ -148,7 +148,7 @@ def test_a_part_ends_with_its_last_chapter() -> None:
 
 
 @proves("reading.chapters-by-name")
-def test_a_number_alone_is_that_of_a_chapter_at_any_level() -> None:
+def test_bare_number_names_a_chapter_at_any_level() -> None:
     def divide(*names: str, parts: tuple[str, str] = ("Part One", "Part Two")) -> list[Any]:
         first, last = parts
         return ["Title", first, *((first, n) for n in names[:2]), last, (last, names[2])]
@@ -182,7 +182,7 @@ def test_a_number_alone_is_that_of_a_chapter_at_any_level() -> None:
     assert wrong == {}
 
 
-def test_a_chapter_of_only_its_heading_goes_on_below_it() -> None:
+def test_heading_without_text_includes_its_sections() -> None:
     names = ("Part One", "Chapter 1", "The Boat", "Chapter 2", "The Storm")
     outline = [
         OutlineEntry(sid, sid, "Part One", name if sid else None)
@@ -193,7 +193,7 @@ def test_a_chapter_of_only_its_heading_goes_on_below_it() -> None:
     assert chapters[2].name == "Part One › Chapter 1 › The Boat"
 
 
-def test_a_position_tells_chapters_of_one_number_apart() -> None:
+def test_position_distinguishes_chapters_with_one_number() -> None:
     several = "can mean several"
     three = (*NESTED[:-1], "PART III", "PART III, CHAPTER I", "PART III, CHAPTER II", "EPILOGUE")
     rows = [

@@ -65,7 +65,7 @@ def test_find_doubtful_reports_repeats_and_dependent_questions_alone() -> None:
     assert list(find_doubtful(pair)) == []
 
 
-def test_question_only_auc_tells_a_revealing_wording_from_none() -> None:
+def test_question_only_auc_distinguishes_revealing_wording() -> None:
     plain = [
         Question(number // 4, 1, f"Who signs paper {number // 2}?", *kind)
         for number in range(200)

@@ -39,14 +39,14 @@ def test_citation_has_the_place_of_its_source() -> None:
     ("So [-1].", [-1]), ("So [1234567890123].", [1234567890123]),
     (f"So [{'9' * 5000}].", [MAX_SHOWN]), ("Up to [4-999999999].", [999999999]),
 ])  # fmt: skip
-def test_a_number_without_a_source_is_kept_as_one_and_reported(answer: str, unknown: list[int]):
+def test_number_without_a_source_is_kept_and_reported(answer: str, unknown: list[int]):
     found = find_citations(answer, FIVE)
     assert [one.number for one in found.found if one.document is None] == unknown
     assert [notice.code for notice in found.warnings] == ["unknown_citation"]
     assert f"[{unknown[0]}]" in found.warnings[0].message
 
 
-def test_made_up_and_quoted_numbers_are_no_sources() -> None:
+def test_invented_and_quoted_numbers_are_not_sources() -> None:
     answer = " ".join(f"[{number}]" for number in range(100, 1000))
     assert len(find_citations(answer, FIVE).found) == MAX_UNKNOWN
     answer = "It says “see [9]” [1]."

@@ -58,7 +58,7 @@ class Embedding:
         return dict(zip(texts, vectors, strict=True))
 
 
-def test_cohort_vectors_are_embedded_once_and_kept(lib: LibraryFixture) -> None:
+def test_cohort_vectors_are_embedded_once_and_stored(lib: LibraryFixture) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
     vector = lib.embedder.embed_query("the ship")
     known = Cohort("d1", lambda: TEXTS)
@@ -102,7 +102,7 @@ def test_cohort_vectors_without_room_serve_the_process(
     assert embed.texts == [*TEXTS]
 
 
-def test_an_empty_cohort_embeds_and_keeps_nothing(lib: LibraryFixture) -> None:
+def test_empty_cohort_embeds_and_stores_nothing(lib: LibraryFixture) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()
     query = lib.embedder.embed_query("the ship")
     assert CohortVectors().similarities(query, scope, lib.store, embed) == []

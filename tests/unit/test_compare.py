@@ -48,7 +48,7 @@ def changed(old: Mapping[str, int], new: Mapping[str, int]) -> Comparison:
     return compare(ranked("old", old), ranked("new", new))
 
 
-def test_each_query_and_metric_is_set_against_itself() -> None:
+def test_each_query_and_metric_is_paired_with_itself() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 3}, {"a": 1, "b": 0, "c": 1})
     assert {change.id: change.difference for change in comparison.changes} == {
         "a": 0.0, "b": -1.0, "c": pytest.approx(1 - 1 / math.log2(4)),
@@ -73,7 +73,7 @@ def test_query_with_phrases_counts_by_reciprocal_rank() -> None:
     assert [one.name for one in comparison.metrics] == ["hit", "reciprocal_rank", "phrase_hit"]
 
 
-def test_queries_that_are_not_in_both_are_named_and_not_compared() -> None:
+def test_queries_missing_on_one_side_are_named_and_not_compared() -> None:
     comparison = changed({"a": 1, "b": 1}, {"b": 1, "c": 1})
     assert [change.id for change in comparison.changes] == ["b"]
     assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))
@@ -110,7 +110,7 @@ def test_query_with_another_question_is_not_compared(asked: dict[str, object]) -
     assert comparison.changes == ()
 
 
-def test_a_comparison_survives_json() -> None:
+def test_comparison_survives_json() -> None:
     comparison = changed({"a": 1, "b": 2, "x": 1}, {"a": 3, "b": FAILS})
     assert msgspec.convert(json.loads(to_json(comparison)), Comparison) == comparison
 

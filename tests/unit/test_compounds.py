@@ -74,7 +74,7 @@ def test_unused_terms_of_a_vocabulary_change_nothing() -> None:
         assert expand_partly(query, WORDS, used) == expand(query, used), query
 
 
-def test_division_ends_and_is_for_languages_with_compounds() -> None:
+def test_division_ends_and_applies_to_languages_with_compounds() -> None:
     terms = ("lighthouse", "light", "house")
     query = expand("house", terms, ("english", "french"))
     assert query == parse_query("house", ("english", "french"))

@@ -180,7 +180,7 @@ def paragraph(
     return Block(BlockKind.PARAGRAPH, text, chapter, pages=starts, is_contents=is_contents)
 
 
-def test_lists_stand_at_the_end_of_the_text_and_keep_their_pages():
+def test_contents_lists_move_to_the_end_and_keep_their_pages():
     canonical = assemble(
         [
             paragraph("Title.", 1), paragraph("One. Two.", 2, is_contents=True),
@@ -198,7 +198,7 @@ def test_lists_stand_at_the_end_of_the_text_and_keep_their_pages():
     assert start == canonical.text.index("One. Two.")
 
 
-def test_a_label_of_nothing_visible_begins_no_list():
+def test_label_without_visible_characters_begins_no_list():
     canonical = assemble(
         [paragraph("One.", chapter="A"), paragraph("Two.", chapter="\u200b"), paragraph("Three.")]
     )

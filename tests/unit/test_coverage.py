@@ -128,7 +128,7 @@ def test_inflected_form_covers_a_word_in_part() -> None:
 
 
 @proves("decision.evidence")
-def test_short_words_and_numbers_are_covered_by_themselves() -> None:
+def test_short_words_and_numbers_match_only_themselves() -> None:
     for query, text in (
         ("1917", "In 1918 and 19171."), ("oar", "The oars roar."), ("B747", "B747s"),
     ):  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 from truespan.core.disk import create_file, create_once
 
 
-def test_file_whose_content_is_not_completed_is_removed(tmp_path: Path) -> None:
+def test_file_with_incomplete_content_is_removed(tmp_path: Path) -> None:
     path, other = tmp_path / "a", tmp_path / "b"
     other.write_text("before")
     with suppress(KeyError), create_file(path) as file:

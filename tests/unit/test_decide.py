@@ -77,7 +77,7 @@ def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
     ) == row.expected  # fmt: skip
 
 
-def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
+def test_mode_table_has_over_500_distinct_rows() -> None:
     assert len({str(row) for row in ROWS}) == len(ROWS) > 500
 
 
@@ -88,7 +88,7 @@ def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
     ("query", "words"),
     [("", 0), (" \t\n", 0), ("why", 1), ("who did it", 3), ("  who\tdid\nit\u00a0then ", 4)],
 )
-def test_words_are_what_white_space_separates(query: str, words: int) -> None:
+def test_words_are_separated_by_white_space(query: str, words: int) -> None:
     assert count_words(query) == words
 
 
@@ -102,7 +102,7 @@ def test_words_are_what_white_space_separates(query: str, words: int) -> None:
     ),
     ({"score_mode": "raw", "raw_cosine_low": -0.2, "raw_cosine_high": 0.55}, LONG, 0.0),
 ])  # fmt: skip
-def test_a_search_has_the_low_threshold_as_its_floor(
+def test_search_floor_is_the_low_threshold(
     settings: dict[str, Any], words: int, floor: float
 ) -> None:
     assert search_floor(DecisionSettings(**settings), words) == pytest.approx(floor, abs=1e-12)
@@ -122,7 +122,7 @@ def test_decisions_ask_models_until_one_answers() -> None:
     assert [one.used_chunks for one in steps] == [("a",), (), ()]
 
 
-def test_primary_answer_changes_only_the_used_model_and_none_quotes() -> None:
+def test_primary_answer_changes_only_the_used_model() -> None:
     asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
     before = decide(asked).to_json()
     after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
@@ -153,7 +153,7 @@ def test_blank_fallback_is_a_refusal_with_a_reason(fallback: str, step: str, ref
 
 
 @proves("decision.metadata-sorted")
-def test_characters_of_tables_count_for_the_limit() -> None:
+def test_characters_of_tables_count_toward_the_limit() -> None:
     limit = DecisionSettings().max_context_chars
 
     def verdicts(*added: int) -> list[str]:
@@ -171,7 +171,7 @@ def test_characters_of_tables_count_for_the_limit() -> None:
     assert verdicts(201, 0) == ["over_budget", "returned"]
 
 
-def test_retrieved_chunks_are_listed_and_figures_do_not_lift_the_mode() -> None:
+def test_retrieved_chunks_are_listed_and_figures_do_not_raise_the_mode() -> None:
     given = [
         chunk("d", 0.3, document=1, index=1), chunk("c", 0.5, document=2, index=0),
         chunk("b", 0.5, document=1, index=9), chunk("a", 0.5000001, document=1, index=10),
@@ -189,7 +189,7 @@ def test_retrieved_chunks_are_listed_and_figures_do_not_lift_the_mode() -> None:
     ]
 
 
-def test_each_chunk_that_is_left_out_has_a_reason() -> None:
+def test_each_omitted_chunk_has_a_reason() -> None:
     decision = decide(
         Evidence(
             DecisionSettings(max_chunks=2, max_context_chars=500),
@@ -228,12 +228,12 @@ def test_every_gate_that_failed_is_named() -> None:
 
 
 @each_row("similarity", [0.9, 0.1])
-def test_gates_are_not_asked_outside_the_thresholds(similarity: float) -> None:
+def test_gates_are_checked_only_between_the_thresholds(similarity: float) -> None:
     assert decided(chunk("a", similarity, 1)).gates == ()
 
 
 @proves("decision.explain-fields")
-def test_the_explanation_has_every_member() -> None:
+def test_explanation_has_every_member() -> None:
     explained = decided(
         figure("f", 0.9), chunk("a", 0.52), words=3, retrieval_target="main",
         effective_query="hmac:1f", primary=ModelOutcome.ANSWERED, fallback=ModelOutcome.ABSENT,
@@ -263,12 +263,12 @@ def test_explanations_have_equal_members_and_agreeing_numbers() -> None:
 
 
 @each_row(("similarity", "shown"), [(1.0000002, 1.0), (-0.25, 0.0)])
-def test_the_best_similarity_that_is_shown_lies_between_0_and_1(similarity: float, shown: float):
+def test_shown_best_similarity_is_between_0_and_1(similarity: float, shown: float):
     assert decided(chunk("a", similarity)).max_similarity == shown
 
 
 @each_row(("raw", "similarity"), [(-1.0, 0.0), (0.0, 0.5), (0.1, 0.55), (1.0, 1.0)])
-def test_a_dot_product_becomes_a_similarity_and_back(raw: float, similarity: float) -> None:
+def test_dot_product_becomes_a_similarity_and_back(raw: float, similarity: float) -> None:
     assert normalised(raw, Distance.DOT) == pytest.approx(similarity)
     assert raw_score(similarity, Distance.DOT) == pytest.approx(raw)
     assert normalised(raw, Distance.COSINE) == raw == raw_score(raw, Distance.COSINE)
@@ -287,12 +287,12 @@ def test_raw_mode_applies_to_thresholds_only() -> None:
 
 
 @each_row("similarity", [float("nan"), float("inf"), True, "0.5", None])
-def test_a_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> None:
+def test_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> None:
     with pytest.raises(InvalidArgument):
         chunk("a", similarity)
 
 
 @each_row("wrong", [{"characters": -1}, {"characters": True}, {"start": -1}])
-def test_a_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
+def test_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         Candidate(**{"chunk_id": "a", "similarity": 0.5, "characters": 1, **wrong})

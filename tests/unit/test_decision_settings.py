@@ -20,7 +20,7 @@ def refused(**settings: Any) -> str:
     return str(caught.value)
 
 
-def test_the_defaults_are_those_of_the_contract() -> None:
+def test_defaults_are_those_of_the_contract() -> None:
     settings = DecisionSettings()
     assert (settings.threshold_low, settings.threshold_high) == (0.25, 0.55)
     assert settings.short_query_max_tokens == 3
@@ -38,7 +38,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     "threshold_low", "threshold_high", "short_query_threshold_low", "short_query_threshold_high",
     "min_similarity_for_hybrid",
 ])  # fmt: skip
-def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: Any) -> None:
+def test_invalid_threshold_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
 
@@ -47,12 +47,12 @@ def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: 
     "short_query_max_tokens", "min_chunks_for_hybrid", "min_total_context_chars", "max_chunks",
     "max_context_chars",
 ])  # fmt: skip
-def test_a_gate_or_limit_that_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
+def test_invalid_gate_or_limit_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
 
 @each_row("name", ["max_chunks", "max_context_chars"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
+def test_limit_of_zero_is_refused(name: str) -> None:
     assert name in refused(**{name: 0})
 
 
@@ -68,7 +68,7 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
     ({"raw_dot_low": 0.3, "raw_dot_high": 0.2}, "raw_dot_low", "raw_dot_high"),
     ({"raw_cosine_low": 0.3, "raw_cosine_high": -0.3}, "raw_cosine_low", "raw_cosine_high"),
 ])  # fmt: skip
-def test_a_low_threshold_above_its_high_one_is_refused(
+def test_low_threshold_above_the_high_one_is_refused(
     settings: dict[str, Any], lower: str, upper: str
 ) -> None:
     assert f"Set {lower} to at most {upper}." in refused(**settings)
@@ -83,19 +83,17 @@ def test_a_low_threshold_above_its_high_one_is_refused(
     ({**RAW_COSINE, "raw_cosine_low": 0.1}, "raw_cosine_high"),
     ({**RAW_COSINE, "raw_dot_low": 0, "raw_dot_high": 1}, "raw_cosine_low, raw_cosine_high"),
 ])  # fmt: skip
-def test_raw_mode_without_the_thresholds_of_its_distance_is_refused(
-    settings: dict[str, Any], missing: str
-) -> None:
+def test_raw_mode_without_its_thresholds_is_refused(settings: dict[str, Any], missing: str) -> None:
     assert f"missing: {missing}." in refused(**settings)
 
 
 @each_row("value", [float("nan"), -1.01, 1.01, True, "0"])
 @each_row("name", ["raw_dot_low", "raw_dot_high", "raw_cosine_low"])
-def test_a_raw_threshold_that_is_no_score_is_refused_by_name(name: str, value: Any) -> None:
+def test_invalid_raw_threshold_is_refused_by_name(name: str, value: Any) -> None:
     assert name in refused(**{name: value})
 
 
-def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
+def test_raw_mode_uses_the_thresholds_of_its_distance() -> None:
     dot = DecisionSettings(**RAW_DOT, raw_dot_low=-0.5, raw_dot_high=0.1)
     cosine = DecisionSettings(**RAW_COSINE, raw_cosine_low=-0.1, raw_cosine_high=0.56)
     assert (dot.low, dot.high) == (-0.5, 0.1)
@@ -104,7 +102,7 @@ def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
 
 @proves("settings.unsupported-distance")
 @each_row("distance", ["euclid", "manhattan", "l2", "COSINE", "", None, 1])
-def test_another_distance_is_refused_with_those_that_are_supported(distance: Any) -> None:
+def test_another_distance_is_refused_with_the_supported_ones(distance: Any) -> None:
     assert "Choose one of: cosine, dot." in refused(distance=distance)
 
 
@@ -119,7 +117,7 @@ def test_another_score_mode_is_refused(mode: Any) -> None:
     {**RAW_DOT, "raw_dot_low": 0.2, "raw_dot_high": 0.6},
     {**RAW_COSINE, "raw_cosine_low": 0.29, "raw_cosine_high": 0.59},
 ])  # fmt: skip
-def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
+def test_short_queries_get_at_least_the_usual_thresholds(
     settings: dict[str, Any],
 ) -> None:
     made = DecisionSettings(**settings)
@@ -132,7 +130,7 @@ def test_short_queries_get_the_usual_thresholds_where_their_own_are_looser(
     {"short_query_threshold_low": 0.25, "short_query_threshold_high": 0.55},
     {**RAW_DOT, "raw_dot_low": -0.2, "raw_dot_high": 0.16},
 ])  # fmt: skip
-def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dict[str, Any]):
+def test_looser_short_threshold_is_not_a_contradiction(settings: dict[str, Any]):
     assert DecisionSettings(**settings)
 
 
@@ -140,7 +138,7 @@ def test_one_looser_threshold_of_short_queries_is_no_contradiction(settings: dic
     {"min_similarity_for_hybrid": 0.55}, {"min_similarity_for_hybrid": 0.9},
     {"threshold_high": 0.5}, {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
 ])  # fmt: skip
-def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(settings: dict[str, Any]):
+def test_similarity_gate_that_excludes_every_hybrid_is_refused(settings: dict[str, Any]):
     assert "Lower min_similarity_for_hybrid" in refused(**settings)
 
 
@@ -155,16 +153,16 @@ def test_similarity_gate_is_skipped_without_a_middle_range() -> None:
         "Lower min_total_context_chars or raise max_context_chars.",
     ),
 ])  # fmt: skip
-def test_a_gate_beyond_its_limit_is_refused(settings: dict[str, Any], advice: str) -> None:
+def test_gate_over_its_limit_is_refused(settings: dict[str, Any], advice: str) -> None:
     assert advice in refused(**settings)
 
 
 @each_row("kinds", ["figure", None, ("picture",), ("text", "figure"), (1,)])
-def test_excluding_what_is_no_kind_or_every_kind_is_refused(kinds: Any) -> None:
+def test_excluding_unknown_kinds_or_all_kinds_is_refused(kinds: Any) -> None:
     assert "exclude_chunk_types_from_llm" in refused(exclude_chunk_types_from_llm=kinds)
 
 
-def test_settings_that_were_spelled_in_a_file_are_the_same_value() -> None:
+def test_settings_from_text_equal_typed_settings() -> None:
     spelled: dict[str, Any] = {
         "exclude_chunk_types_from_llm": ["figure", "figure"],
         "score_mode": "normalized",

@@ -31,7 +31,7 @@ MEASURED = Calibration(
 
 
 @proves("defaults.explicit-wins")
-def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
+def test_mode_of_the_request_wins_over_that_of_the_world() -> None:
     recommended, contract = Defaults.RECOMMENDED, Defaults.CONTRACT
     cases = [
         (None, recommended, "q", Mode.HYBRID), (None, contract, "q", Mode.VECTOR),
@@ -43,7 +43,7 @@ def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
 
 
 @proves("defaults.explicit-wins")
-def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path: Path) -> None:
+def test_new_world_has_recommended_defaults_unless_specified(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")
     library = lib.library
 
@@ -63,7 +63,7 @@ def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path
             library.world("one").set_defaults(wrong)  # type: ignore[arg-type]
 
 
-def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: Path) -> None:
+def test_administrators_change_defaults_with_immediate_effect(tmp_path: Path) -> None:
     world = filled(make_library(tmp_path), "contract")
     before = world.search("otter")
     writer = Authority(OWNER.worlds, frozenset({Verb.READ, Verb.WRITE}))
@@ -87,7 +87,7 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
 
 
 @proves("defaults.explained")
-def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path) -> None:
+def test_every_response_names_its_defaults_and_mode(tmp_path: Path) -> None:
     for defaults, mode in (("contract", "vector"), ("recommended", "hybrid")):
         world = filled(make_library(tmp_path / defaults), defaults)
         bundle = world.retrieve("otter", language=None).metadata
@@ -155,7 +155,7 @@ LABELLED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @proves("defaults.never-silent")
-def test_what_a_default_filter_leaves_out_is_counted_by_value(lib: LibraryFixture) -> None:
+def test_documents_excluded_by_a_default_are_counted_by_value(lib: LibraryFixture) -> None:
     contract, recommended = labelled(lib, "contract"), labelled(lib, "recommended")
 
     bundle = contract.retrieve("Where is the key?")
@@ -192,7 +192,7 @@ def test_what_a_default_filter_leaves_out_is_counted_by_value(lib: LibraryFixtur
 
 
 @proves("defaults.never-silent")
-def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_path: Path) -> None:
+def test_index_that_ignores_filters_does_not_change_excluded_counts(tmp_path: Path) -> None:
     class Deaf(MemoryIndex):
         def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
             return super().search(replace(scope, documents=UNLIMITED), *args, **options)
@@ -204,7 +204,7 @@ def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_pat
 
 
 @proves("defaults.never-silent")
-def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(lib: LibraryFixture):
+def test_ingesting_excluded_documents_prints_the_command(lib: LibraryFixture):
     for defaults in ("contract", "recommended"):
         world = lib.library.create_world(defaults, defaults=defaults)
         text = "The key hangs in the gatehouse."

@@ -63,7 +63,7 @@ def test_format_content_overrules_the_name(name: str, data: bytes, expected: str
     assert format_name(name, data) == expected
 
 
-def test_an_office_document_with_a_password_says_so() -> None:
+def test_encrypted_office_document_is_reported() -> None:
     data = b"\xd0\xcf\x11\xe0" + bytes(64) + "EncryptedPackage".encode("utf-16-le")
     with raises_code("source_encrypted"):
         load("secret.docx", data)
@@ -73,7 +73,7 @@ def test_an_office_document_with_a_password_says_so() -> None:
         load("old.xls", compound("WordDocument"))
 
 
-def test_an_epub_is_a_book_whatever_it_is_called() -> None:
+def test_epub_is_a_book_under_any_name() -> None:
     assert known_format("a.zip", EPUB).is_book
     assert not known_format("a.docx", DOCX).is_book
 

@@ -119,7 +119,7 @@ def tenants(lib: LibraryFixture) -> set[str]:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) -> None:
+def test_each_leak_fails_its_own_check(tmp_path: Path, leak: str) -> None:
     index = Leaky("")
     lib = make_library(tmp_path, index=index)
     lib.world(a__txt="The harbour light.")
@@ -128,7 +128,7 @@ def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) ->
     assert any(LEAKS[leak] in says for says in failed), failed
 
 
-def test_an_honest_index_passes_and_is_left_as_it_was(lib: LibraryFixture) -> None:
+def test_correct_index_passes_and_is_left_unchanged(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
     lib.world("other", a__txt="The garden wall.")
     before = tenants(lib)
@@ -192,7 +192,7 @@ def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None
     assert lib.library.doctor().healthy
 
 
-def test_a_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> None:
+def test_store_that_ignores_the_world_fails_the_check(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The harbour light.")
     own = lib.scope(world)
     honest = lib.store.chunks.read
@@ -217,7 +217,7 @@ def test_untestable_promotion_gives_its_reason_and_no_leak(
         world.generations.promote(2)
 
 
-def test_a_generation_whose_index_leaks_is_not_promoted(tmp_path: Path) -> None:
+def test_generation_with_a_leaking_index_is_not_promoted(tmp_path: Path) -> None:
     index = Leaky("")
     lib = make_library(tmp_path, index=index)
     world = lib.world(a__txt="The harbour light.")

@@ -27,7 +27,7 @@ def checked(folder: Path, *, reserve: int = 0, now: float = NOW) -> dict[str, Ch
     return {check.name: check for check in found}
 
 
-def test_a_library_as_it_is_made_passes_every_check(folder: Path) -> None:
+def test_new_library_passes_every_check(folder: Path) -> None:
     assert {check.verdict for check in checked(folder).values()} == {Verdict.OK}
 
 
@@ -45,23 +45,23 @@ def test_library_readable_by_others_is_a_warning(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "verdict"), [(0o600, Verdict.OK), (0o644, Verdict.OK), (0o662, Verdict.PROBLEM)]
 )
-def test_settings_that_others_can_change_are_a_problem(folder: Path, mode: int, verdict: Verdict):
+def test_settings_writable_by_others_are_a_problem(folder: Path, mode: int, verdict: Verdict):
     (folder / "truespan.toml").touch()
     (folder / "truespan.toml").chmod(mode)
     assert checked(folder)["truespan.toml"].verdict is verdict
 
 
-def test_a_disk_with_less_than_the_reserve_is_a_problem(folder: Path) -> None:
+def test_disk_below_the_reserve_is_a_problem(folder: Path) -> None:
     assert checked(folder, reserve=1 << 80)["room"].verdict is Verdict.PROBLEM
 
 
 @pytest.mark.parametrize("now", [0.0, EARLIEST - 1.0, EARLIEST + 1.0])
-def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: float) -> None:
+def test_clock_behind_the_library_is_a_warning(folder: Path, now: float) -> None:
     os.utime(folder / "store.db", (NOW, NOW))
     assert checked(folder, now=now)["clock"].verdict is Verdict.WARNING
 
 
-def test_a_database_with_broken_references_is_a_problem(lib: LibraryFixture) -> None:
+def test_database_with_broken_references_is_a_problem(lib: LibraryFixture) -> None:
     lib.world(a__txt="The harbour light.")
     assert {check.verdict for check in lib.store.scrub.soundness()} == {Verdict.OK}
     lib.sql("PRAGMA foreign_keys = OFF")
@@ -105,14 +105,14 @@ def test_provider_without_a_key_is_a_problem_with_advice(
     assert "OPENAI_API_KEY" in found.remedy
 
 
-def test_no_check_says_what_a_key_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_never_print_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f3a1c")
     found = environment(tmp_path, 'embedding_provider = "openai"\n')
     assert found["embedding keys"].verdict is Verdict.OK
     assert "canary" not in repr(found)
 
 
-def test_a_model_whose_files_are_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_model_with_missing_files_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = environment(tmp_path, f'model_folder = "{tmp_path / "empty"}"\n')
     assert found["embedding model"].verdict is Verdict.PROBLEM

@@ -38,7 +38,7 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
-def test_plan_repairs_all_that_it_found_and_nothing_when_applied_again(tmp_path: Path, kind: str):
+def test_plan_repairs_all_findings_and_nothing_when_repeated(tmp_path: Path, kind: str):
     lib, world = damaged(tmp_path, kind)
     plan = lib.library.doctor()
     treatment = lib.library.maintenance.apply_plan(plan)
@@ -89,7 +89,7 @@ def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
     assert mended.left.healthy
 
 
-def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -> None:
+def test_point_claimed_after_the_plan_is_not_deleted(tmp_path: Path) -> None:
     """The world that a point was of is unknown when the plan is made, and known when applied."""
     lib, world = damaged(tmp_path, "unknown generation")
     plan = lib.library.doctor()
@@ -106,7 +106,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
     assert lib.index.points[lib.scope(world).profile.id, tenant]
 
 
-def test_document_added_during_a_check_is_no_damage(tmp_path: Path) -> None:
+def test_document_added_during_a_check_is_not_damage(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     paths = [lib.write(f"late/{number}.txt", story(9, f"late{number}")) for number in range(2)]
     original = lib.index.scan
@@ -141,7 +141,7 @@ def second_generation(lib: LibraryFixture, world: World) -> Scope:
     return own
 
 
-def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> None:
+def test_each_generation_is_checked_and_repaired_separately(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     own = second_generation(lib, world)
     assert lib.library.doctor().healthy
@@ -209,7 +209,7 @@ def test_sample_is_not_embedded_by_another_model(tmp_path: Path) -> None:
     assert world.name == "world"
 
 
-def test_a_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
+def test_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
     lib, _ = damaged(tmp_path)
 
     def fail() -> None:
@@ -234,7 +234,7 @@ def test_large_generation_is_compared_in_passes(tmp_path: Path, monkeypatch: pyt
     assert parts["world"].checked_chunks == whole["world"].checked_chunks
 
 
-def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
+def test_points_unreachable_by_filters_cause_a_rebuild(tmp_path: Path) -> None:
     class Littered(MemoryIndex):
         litter = 0
 
@@ -266,7 +266,7 @@ def test_partial_authority_reports_no_unclaimed_points(tmp_path: Path) -> None:
     assert Doctor(lib.library._components, OWNER).examine().leftovers != []
 
 
-def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -> None:
+def test_readers_get_no_wrong_text_while_a_plan_is_applied(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     right = {one.text for one in world.search("night", top_k=50, floor=0.0).passages}
     wrong: list[str] = []
@@ -297,7 +297,7 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
     assert treatment.left.healthy
 
 
-def test_an_empty_library_has_a_plan_that_says_so(lib: LibraryFixture) -> None:
+def test_plan_of_an_empty_library_is_empty(lib: LibraryFixture) -> None:
     lib.library.create_world("empty")
     plan = lib.library.doctor(self_test=True)
     assert plan.healthy

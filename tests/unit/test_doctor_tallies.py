@@ -66,7 +66,7 @@ def test_pending_chunks_are_found_despite_a_wrong_tally(lib: LibraryFixture) -> 
     assert lib.sql(TALLIES) == right
 
 
-def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -> None:
+def test_tally_counted_again_after_the_plan_is_left_alone(lib: LibraryFixture) -> None:
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
     plan = lib.library.doctor()
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
@@ -80,7 +80,7 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -
     "DELETE FROM states WHERE revision = 1",
     "UPDATE states SET reach = reach - 1, last_sid = 0 WHERE revision = 1 AND position = 1",
 ])  # fmt: skip
-def test_lost_chunks_are_cut_again_from_the_stored_text(lib: LibraryFixture, lost: str) -> None:
+def test_lost_chunks_are_rebuilt_from_the_stored_text(lib: LibraryFixture, lost: str) -> None:
     every = "SELECT chunk_id, start, finish, last_sid, reach, checksum FROM states ORDER BY 1"
     whole = lib.sql(every)
     lib.sql(lost)

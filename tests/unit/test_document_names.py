@@ -34,7 +34,7 @@ def test_ambiguous_beginning_lists_the_candidates() -> None:
 
 
 @proves("documents.by-title")
-def test_readers_name_books_by_what_they_may_know(lib: LibraryFixture) -> None:
+def test_readers_name_books_by_visible_names(lib: LibraryFixture) -> None:
     world = lib.world(heron__md="# The Bailiff Did It\n\nOne. Two. Three.", hawk__md="# X\n\nOne.")
     world.ingest(
         lib.write("world/heron.md", "# The Bailiff Did It\n\nOne. Two. Three."), title="Herons"

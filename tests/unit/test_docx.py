@@ -71,7 +71,7 @@ def test_docx_text_is_read(body: str, expected: list[str]) -> None:
     assert texts(body) == expected
 
 
-def test_the_loader_of_the_package_reads_a_file_by_its_content() -> None:
+def test_packaged_loader_reads_a_file_by_its_content() -> None:
     assert load("letter.bin", docx(p("Dear reader."))).blocks[0].text == "Dear reader."
 
 
@@ -93,7 +93,7 @@ def test_docx_special_characters_are_kept(inner: str, text: str) -> None:
     assert texts(p(r(inner))) == [text]
 
 
-def test_space_before_a_heading_an_item_or_a_note_is_no_margin() -> None:
+def test_space_before_a_heading_an_item_or_a_note_is_not_indentation() -> None:
     bullets = abstract(level(0, "bullet", "o")) + num(1)
     note = p(r("<w:footnoteRef/>") + r(" Note."))
     body = p("  Title", style="Heading1") + item("  item")
@@ -138,13 +138,13 @@ def test_docx_deleted_and_moved_text_is_left_out(gone: str) -> None:
 
 
 @pytest.mark.parametrize("mark", ["del", "moveFrom"])
-def test_a_paragraph_whose_end_was_deleted_goes_on_in_the_next(mark: str) -> None:
+def test_paragraph_with_a_deleted_end_continues_in_the_next(mark: str) -> None:
     deleted = f"<w:rPr><w:{mark} w:id='1'/></w:rPr>"
     body = p("one ", properties=deleted) + p("two", style="Heading1") + p("three")
     assert kinds(body) == [(BlockKind.HEADING, "one two"), (BlockKind.PARAGRAPH, "three")]
 
 
-def test_a_drop_cap_is_the_beginning_of_the_next_paragraph() -> None:
+def test_drop_cap_begins_the_next_paragraph() -> None:
     cap = '<w:framePr w:dropCap="{}" w:lines="3" w:wrap="around"/>'
     for kind, expected in (
         ("drop", ["Drop cap.", "Next."]),
@@ -167,7 +167,7 @@ def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
     assert texts(p(r("a") + r("x", properties) + r("b")), styles=secret) == [shown]
 
 
-def test_a_paragraph_of_a_hidden_style_is_left_out() -> None:
+def test_paragraph_with_a_hidden_style_is_omitted() -> None:
     secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>")
     derived = style("More", based_on="Secret")
     assert texts(p("a", style="More") + p("b"), styles=secret + derived) == ["b"]
@@ -176,7 +176,7 @@ def test_a_paragraph_of_a_hidden_style_is_left_out() -> None:
 # Fields
 
 
-def test_of_a_legacy_form_field_the_choice_is_read() -> None:
+def test_legacy_form_field_shows_its_choice() -> None:
     entries = '<w:listEntry w:val="red"/><w:listEntry w:val="green"/>'
 
     def form(inner: str, hidden: str = "") -> list[str]:
@@ -214,7 +214,7 @@ CONTENTS = "".join(p(entry, style="Heading1") for entry in ("Contents", "One 1",
     + p("One 1", style="Heading1")
     + p(r("Two 2") + r('<w:fldChar w:fldCharType="end"/>'), style="Heading1"),
 ], ids=["control", "field"])  # fmt: skip
-def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
+def test_table_of_contents_is_text_and_not_a_heading(contents: str) -> None:
     body = contents + p("One", style="Heading1") + p("Text.")
     assert places(body, styles=HEADINGS) == [
         ("Contents", None, None), ("One 1", None, None), ("Two 2", None, None),
@@ -234,7 +234,7 @@ def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
     (p("H", style="O"), style("O", inner='<w:pPr><w:outlineLvl w:val="0"/></w:pPr>')),
     (p("H", properties='<w:outlineLvl w:val="0"/>'), ""),
 ])  # fmt: skip
-def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, styles: str) -> None:
+def test_heading_is_detected_by_style_or_outline_level(paragraph: str, styles: str) -> None:
     block = loaded(paragraph, styles=styles).blocks[0]
     assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
 
@@ -258,7 +258,7 @@ def test_text_that_resembles_a_heading_is_not_one(paragraph: str, styles: str) -
     assert kinds(paragraph, styles=styles) == [(BlockKind.PARAGRAPH, "T")]
 
 
-def test_styles_that_are_based_on_each_other_in_a_circle_end() -> None:
+def test_circular_styles_are_accepted() -> None:
     circle = style("A", based_on="B") + style("B", based_on="A")
     assert kinds(p("T", style="A"), styles=circle) == [(BlockKind.PARAGRAPH, "T")]
 
@@ -280,7 +280,7 @@ def test_docx_highest_heading_level_makes_chapters() -> None:
     ]  # fmt: skip
 
 
-def test_places_are_decided_by_nothing_that_follows() -> None:
+def test_places_do_not_depend_on_later_text() -> None:
     parts = [p(f"H{n}", style=f"Heading{n}") + p(f"t{n}") for n in (3, 2, 1, 2, 3)]
     parts.insert(0, p("T", style="Title"))
     whole = places("".join(parts), styles=HEADINGS)
@@ -310,7 +310,7 @@ def test_docx_titles_name_document_and_chapters_in_one_line() -> None:
     ("Caption", ""), ("Beschriftung", style("Beschriftung", "caption")),
     ("ImageCaption", style("ImageCaption", based_on="Caption") + style("Caption", "caption")),
 ])  # fmt: skip
-def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
+def test_caption_is_detected_by_its_style(style_id: str, styles: str) -> None:
     assert kinds(p("Fig. 1", style=style_id), styles=styles) == [(BlockKind.CAPTION, "Fig. 1")]
 
 
@@ -320,7 +320,7 @@ def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
     ("Preformatted Text", BlockKind.CODE), ("HTML Preformatted", BlockKind.CODE),
     ("Code", BlockKind.CODE), ("Quoted", BlockKind.PARAGRAPH),
 ])  # fmt: skip
-def test_a_style_tells_quotations_and_code(name: str, kind: BlockKind) -> None:
+def test_style_identifies_quotations_and_code(name: str, kind: BlockKind) -> None:
     named = style("S1", name) + style("S2", "Mine", based_on="S1")
     assert kinds(p("a", style="S1") + p("b", style="S2"), styles=named) == [
         (kind, "a"),

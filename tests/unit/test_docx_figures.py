@@ -45,7 +45,7 @@ def placed(body: str, **parts) -> list[tuple[str, list[tuple[int, str]]]]:
 
 
 @pytest.mark.parametrize("make", [picture, vml_picture], ids=["drawing", "vml"])
-def test_a_picture_stands_at_its_place_in_the_text(make) -> None:
+def test_picture_keeps_its_place_in_the_text(make) -> None:
     body = p(r("Look: ") + make("i1", alt="cat") + r(" and ") + make("i2", alt="dog") + r("."))
     assert placed(body) == [("Look:  and .", [(6, "cat"), (11, "dog")])]
 
@@ -117,7 +117,7 @@ def test_pictures_count_once_and_not_when_deleted() -> None:
     assert (found.blocks[0].figures, found.pictures.blips) == ((), 0)
 
 
-def test_a_note_finds_its_pictures_by_its_own_relationships() -> None:
+def test_note_finds_its_pictures_by_its_own_relationships() -> None:
     members = {"word/_rels/footnotes.xml.rels": rels([("i1", "image", "media/two.JPG")])}
     body = p(r("a") + note_mark(1) + picture("i1"))
     found = loaded(body, footnotes=note(1, p(picture("i1"))), members=members)
@@ -145,7 +145,7 @@ def test_bytes_are_read_on_demand_and_text_stays_the_same() -> None:
     ("media/a.verylong", b"\xff\xd8\xff", "jpeg"), ("media/a.b c", b"?", "bin"),
     ("media/.x.é", b"?", "bin"),
 ])  # fmt: skip
-def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, ending: str) -> None:
+def test_picture_ending_is_a_safe_file_name(member: str, content: bytes, ending: str) -> None:
     found = loaded(
         p(picture("i1")),
         relations=[("i1", "image", member)],
@@ -160,14 +160,14 @@ def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, endi
     ["media/one.png", "/word/media/one.png", "../word/media/one.png", "MEDIA/One.PNG",
      "./media//one.png", "media/%6Fne.png"],
 )  # fmt: skip
-def test_a_picture_is_found_however_its_target_is_written(target: str) -> None:
+def test_picture_is_found_under_every_spelling_of_its_target(target: str) -> None:
     found = loaded(p(picture("i1")), relations=[("i1", "image", target)])
     assert found.blocks[0].figures[0].figure.origin == "word/media/one.png"
     assert found.pictures == PictureCounts(1, 1, 1, 0)
 
 
 @pytest.mark.parametrize("images", [True, False])
-def test_a_picture_from_outside_is_told_and_never_fetched(images: bool) -> None:
+def test_external_picture_is_counted_and_never_fetched(images: bool) -> None:
     relations = [("i1", "image", "http://127.0.0.1:9/x.png", "External")]
     found = loaded(p(picture("i1", attribute="link")), relations=relations, images=images)
     assert found.blocks[0].figures[0].figure == Figure("", "http://127.0.0.1:9/x.png")
@@ -175,7 +175,7 @@ def test_a_picture_from_outside_is_told_and_never_fetched(images: bool) -> None:
     assert found.pictures == PictureCounts(1, 1, 1, 0)
 
 
-def test_damaged_and_vector_pictures_cost_no_text() -> None:
+def test_damaged_and_vector_pictures_lose_no_text() -> None:
     whole = docx(p(r("a") + picture("i1")), relations=IMAGES, media=MEDIA)
     place = whole.index(b"word/media/two.JPG") - 30
     broken = whole[: place - 4] + b"\xff\xff\xff\xff" + whole[place:]

@@ -95,11 +95,11 @@ def test_numbered_headings_carry_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("list_id", "place"), [(1, 0), (7, 0), (1, 44)], ids=["no part", "no list", "no level"]
 )
-def test_an_item_of_no_list_is_a_paragraph(list_id: int, place: int) -> None:
+def test_item_without_a_list_is_a_paragraph(list_id: int, place: int) -> None:
     numbering = "" if (list_id, place) == (1, 0) else NUMBERS + num(1)
     assert kinds(item("a", place, list_id), numbering=numbering) == [(BlockKind.PARAGRAPH, "a")]
 
 
-def test_a_pattern_without_end_is_cut() -> None:
+def test_endless_number_pattern_is_cut() -> None:
     numbering = abstract(level(0, "decimal", "%1" * 1000)) + num(1)
     assert len(texts(item("a"), numbering=numbering)[0]) < 100

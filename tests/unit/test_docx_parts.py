@@ -26,7 +26,7 @@ from truespan.types.text import Block, BlockKind
     [text_box(p("box")), r(shape(p("box"))), r(vml_box(p("box")))],
     ids=["both", "drawing", "vml"],
 )
-def test_a_text_box_is_read_once_after_the_paragraph_it_hangs_on(box: str) -> None:
+def test_text_box_is_read_once_after_its_paragraph(box: str) -> None:
     assert texts(p(r("be") + box + r("fore")) + p("after")) == ["before", "box", "after"]
 
 
@@ -66,7 +66,7 @@ def test_docx_boxes_notes_and_tables_are_read(body: str, expected: list[str]) ->
     assert texts(body, footnotes=note(1, "one") + note(2, "two")) == expected
 
 
-def test_the_words_of_a_diagram_are_read() -> None:
+def test_text_of_a_diagram_is_read() -> None:
     body = p(r("a") + r('<w:drawing><wp:inline><dgm:relIds r:dm="d1"/></wp:inline></w:drawing>'))
     words = "".join(
         f"<dgm:pt><dgm:t><a:p><a:r><a:t>{word}</a:t></a:r></a:p></dgm:t></dgm:pt>"
@@ -110,7 +110,7 @@ def test_chart_titles_are_read_after_the_paragraph() -> None:
 
 
 @pytest.mark.parametrize("kind", ["footnote", "endnote"])
-def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) -> None:
+def test_note_follows_the_paragraph_that_refers_to_it(kind: str) -> None:
     notes = note(-1, "line", kind, "separator") + note(2, p("Note.") + p("More."), kind)
     body = p(r("Te") + note_mark(2, kind) + r("xt.") + note_mark(-1, kind)) + p("Next.")
     found = kinds(body, footnotes=notes) if kind == "footnote" else kinds(body, endnotes=notes)
@@ -120,7 +120,7 @@ def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) ->
     ]  # fmt: skip
 
 
-def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
+def test_notes_that_refer_to_notes_follow_each_other() -> None:
     count = 3000
     notes = "".join(note(n, p(r(f"n{n}") + note_mark(n + 1))) for n in range(count))
     assert texts(p(r("a") + note_mark(0)), footnotes=notes) == [
@@ -155,7 +155,7 @@ def test_parts_are_found_by_relationship_and_margins_left_out() -> None:
     assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
 
 
-def test_the_strict_form_reads_like_the_transitional_one() -> None:
+def test_strict_and_transitional_forms_read_alike() -> None:
     body = (
         p("H", style="Heading1")
         + p(r("a") + note_mark(1))
@@ -183,13 +183,13 @@ def test_odf_properties_are_read() -> None:
     assert (said.description, said.language) == ("About.", "de-AT")
 
 
-def test_the_default_language_of_the_styles_counts_where_no_other_is_named() -> None:
+def test_default_language_of_the_styles_applies_if_no_other_is_named() -> None:
     language = '<w:rPrDefault><w:rPr><w:lang w:val="fr-FR"/></w:rPr></w:rPrDefault>'
     styles = f"<w:docDefaults>{language}</w:docDefaults>"
     assert loaded(p("a"), styles=styles).properties.language == "fr-FR"
 
 
-def test_damaged_or_foreign_parts_cost_no_text() -> None:
+def test_damaged_or_foreign_parts_lose_no_text() -> None:
     assert loaded(p("a"), core="<broken").blocks == (Block(BlockKind.PARAGRAPH, "a"),)
     found = loaded(p("a") + '<w:altChunk r:id="x"/>')
     assert found.warnings == ("Parts that are damaged or in another format: 1.",)

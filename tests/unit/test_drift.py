@@ -36,7 +36,7 @@ def probe(embedder: WordEmbedder, earlier: Mapping[str, Vector] | None = None) -
     return check_drift(embedder, PassingClock(), earlier)
 
 
-def test_the_first_time_gives_the_vectors_to_keep() -> None:
+def test_first_check_returns_the_probe_vectors() -> None:
     embedder = Changing()
     kept = probe(embedder)
     assert kept == {name: vector_of(text) for name, text in PROBES.items()}
@@ -66,7 +66,7 @@ def test_another_model_is_refused(by: float) -> None:
     assert "words" in str(caught.value)
 
 
-def test_probes_differ_by_length_and_not_by_rounding_or_number() -> None:
+def test_probes_differ_by_length_and_not_by_rounding() -> None:
     kept = probe(Changing())
     shorter = {name: Vector(vector[:-4]) for name, vector in kept.items()}
     with pytest.raises(ModelDrifted):
@@ -91,7 +91,7 @@ def test_invalid_probe_vector_is_not_stored(change: Callable[[Vector], Vector]) 
         probe(embedder)
 
 
-def test_a_passing_failure_is_waited_out() -> None:
+def test_temporary_failure_is_retried() -> None:
     failures = [ProviderUnavailable("down"), ProviderUnavailable("down")]
 
     def fail() -> None:

@@ -13,7 +13,7 @@ from truespan.index.edge.channel import Retiring, encode, receive
 from truespan.index.edge.process import Activity, EdgeProcess
 
 
-def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
+def test_late_request_is_not_started(tmp_path: Path):
     with closing(Activity(idle_seconds=60)) as activity:
         process = EdgeProcess(tmp_path, activity)
         activity.end()
@@ -37,7 +37,7 @@ def test_ending_process_admits_no_request_and_differs_from_idle():
             assert not admitted
 
 
-def test_messages_before_the_end_are_read_later_ones_fail():
+def test_messages_before_the_end_are_read_and_later_ones_fail():
     client, process = Pipe()
     with client, process:
         client.send_bytes(b"before")
@@ -47,7 +47,7 @@ def test_messages_before_the_end_are_read_later_ones_fail():
         assert process.recv_bytes() == b"before"
 
 
-def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatch):
+def test_message_is_read_whole_from_any_fragments(monkeypatch: pytest.MonkeyPatch):
     read = os.read
     for most in (1, 3, 4, 5, 1000):
         monkeypatch.setattr(os, "read", lambda file, size, most=most: read(file, min(size, most)))

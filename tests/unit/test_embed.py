@@ -52,7 +52,7 @@ def embed(
     st.lists(st.integers(0, 5000), max_size=300), st.integers(1, 50), st.integers(1, 2000),
     st.booleans(), st.sampled_from(["", "passage: ", "title: none | text: "]),
 )  # fmt: skip
-def test_batches_keep_the_limits_the_order_and_every_text(
+def test_batches_respect_limits_and_keep_order_and_every_text(
     lengths: list[int], items: int, tokens: int, joint: bool, prefix: str
 ) -> None:
     texts = [(TextHash(str(place)), "x" * length) for place, length in enumerate(lengths)]
@@ -86,14 +86,14 @@ def test_token_limit_counts_prefixes_and_canaries(prefix: str) -> None:
 
 
 @proves("embedding.batch-items", "embedding.batch-tokens")
-def test_the_default_limits_are_those_of_the_contract() -> None:
+def test_default_limits_are_those_of_the_contract() -> None:
     limits = EmbeddingLimits()
     assert (limits.items, limits.tokens, limits.in_flight) == (2048, 100_000, 2)
 
 
 @proves("embedding.concurrency")
 @pytest.mark.parametrize("in_flight", [1, 2, 5])
-def test_no_more_requests_are_under_way_than_allowed(in_flight: int) -> None:
+def test_concurrent_requests_are_limited(in_flight: int) -> None:
     lock = threading.Lock()
     running = [0, 0]
     gate = threading.Barrier(in_flight)
@@ -119,7 +119,7 @@ def test_no_more_requests_are_under_way_than_allowed(in_flight: int) -> None:
 
 
 @proves("embedding.concurrency", "embedding.batch-tokens")
-def test_lower_limit_of_operator_and_provider_counts() -> None:
+def test_lower_limit_of_operator_and_provider_applies() -> None:
     provider = EmbeddingLimits(items=10, tokens=50_000, in_flight=9)
     operator = EmbeddingLimits(items=2048, tokens=7, in_flight=2)
     both = provider.within(operator)
@@ -299,7 +299,7 @@ def test_too_long_text_has_a_remark(policy: OnTokenLimit, remark: Remark) -> Non
     assert len(found.vectors) == 2
 
 
-def test_calls_go_on_while_vectors_are_stored() -> None:
+def test_calls_continue_while_vectors_are_stored() -> None:
     called = threading.Semaphore(0)
 
     class Counting(WordEmbedder):
@@ -409,13 +409,13 @@ class Joint(WordEmbedder):
 
 @proves("embedding.count-and-canary", "embedding.vector-per-input")
 @pytest.mark.parametrize("fault", ["fewer", "more", "reversed", "rotated", "all the same"])
-def test_a_batch_that_comes_back_wrong_is_refused_whole(fault: str) -> None:
+def test_wrong_batch_is_refused_as_a_whole(fault: str) -> None:
     with pytest.raises(ProviderBadReply):
         embed(Joint(fault), [f"word{number}" for number in range(10)])
 
 
 @proves("embedding.count-and-canary")
-def test_the_canary_travels_with_batches_of_several_and_is_not_kept() -> None:
+def test_canary_is_added_to_batches_of_several_and_removed() -> None:
     embedder = Joint("none")
     found = embed(embedder, [f"word{number}" for number in range(40)])
     # Alone once, and twice in each of three batches.

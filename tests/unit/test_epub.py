@@ -75,7 +75,7 @@ def test_auxiliary_pages_keep_their_place():
     ("ONE.xhtml", "OEBPS/one.XHTML"), ("a#b.xhtml", "OEBPS/a#b.xhtml"),
     ("Text\\one.xhtml", "OEBPS/Text/one.xhtml"),
 ])  # fmt: skip
-def test_a_page_is_found_however_its_address_is_written(href: str, member: str):
+def test_page_is_found_under_every_spelling_of_its_address(href: str, member: str):
     media = 'media-type="application/xhtml+xml"'
     book = Book(item={href: media}, spine=[href], members={member: ONE})
     assert texts(book) == ["One", "First."]
@@ -100,12 +100,12 @@ def test_missing_and_unreadable_pages_are_reported():
     Book({"a.xhtml": ONE}, members={"OEBPS/content.opf": "no package"}),
     Book({"a.bin": b""}, item={"a.bin": 'media-type="application/octet-stream"'}),
 ], ids=["empty", "no spine", "no page", "no package", "not a package", "no text"])  # fmt: skip
-def test_a_book_without_a_readable_page_is_broken(book: Book):
+def test_book_without_a_readable_page_is_broken(book: Book):
     with raises_code("source_broken"):
         loaded(book)
 
 
-def test_book_is_read_without_a_container_and_by_its_fallback():
+def test_book_is_read_without_a_container_or_by_its_fallback():
     assert texts(Book({"a.xhtml": ONE}, without=["META-INF/container.xml"])) == ["One", "First."]
     book = Book(
         {"a.pdf": b"%PDF", "b.xhtml": ONE},
@@ -120,7 +120,7 @@ def test_book_is_read_without_a_container_and_by_its_fallback():
     page("<p>One</p><p>First.</p>").replace('encoding="utf-8"', ""),
     page("<p>One</p>" + "<div>" * 400 + "First." + "</div>" * 400),
 ])  # fmt: skip
-def test_pages_that_are_not_well_formed_are_read_all_the_same(content: str):
+def test_malformed_pages_are_read(content: str):
     assert " ".join(texts(Book({"a.xhtml": content}))).split() == ["One", "First."]
 
 
@@ -142,7 +142,7 @@ CONTENTS: list[Line] = [
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_the_contents_name_chapters_and_sections(version: int):
+def test_contents_name_chapters_and_sections(version: int):
     pages = {
         "c1.xhtml": page("<h1>Chapter One: The Rain</h1><p>a</p><p id='s'>b</p><p>c</p>"),
         "c2.xhtml": page("<p>Chapter two, in which it ends</p><h2 id='t'>d</h2>"),
@@ -168,7 +168,7 @@ def test_the_contents_name_chapters_and_sections(version: int):
     ("<p>Rain. a</p>", "Chapter 1", "Rain"), ("<p>A butler did it</p>", "I", "A butler did it"),
     ("<h1><img alt='Chapter 1' src='x.png'/></h1><p>a</p>", "Chapter 1", "Chapter 1"),
 ])  # fmt: skip
-def test_a_name_stands_in_the_text_that_was_read(
+def test_name_of_a_chapter_occurs_in_the_read_text(
     version: int, body: str, label: str, name: str | None
 ):
     found = places(Book({"c1.xhtml": page(body)}, [(1, label, "c1.xhtml")], version=version))
@@ -199,14 +199,14 @@ def test_epub_label_does_not_depend_on_later_entries(version: int, kept: int):
     ("<p>a</p><section id='x'><p>b</p></section><p>c</p>", ["b", "c"]),
     ("<p>a</p><ul><li id='x'>b</li></ul><p>c</p>", ["- b", "c"]), ("<p>a</p><p>c</p>", []),
 ])  # fmt: skip
-def test_a_label_is_shown_from_its_place_on_and_never_before(body: str, labelled: list[str]):
+def test_label_applies_from_its_place_and_never_before(body: str, labelled: list[str]):
     found = places(Book({"a.xhtml": page(body)}, [(1, "Later", "a.xhtml#x")]))
     names = {labelled[0].removeprefix("- ")} if labelled else set()
     assert {chapter for _, chapter, _ in found if chapter} == names
     assert [text for text, chapter, _ in found if chapter] == labelled
 
 
-def test_a_place_at_the_end_of_a_page_labels_the_next_page():
+def test_place_at_the_end_of_a_page_labels_the_next_page():
     pages = {"a.xhtml": page("<p>a</p><p id='x'/>"), "b.xhtml": page("<p>b</p>")}
     assert places(Book(pages, [(1, "Next", "a.xhtml#x")])) == [("a", None, None), ("b", "b", None)]
 
@@ -282,7 +282,7 @@ def test_lists_of_contents_on_pages_are_marked():
         assert found[count].chapter is None, name
 
 
-def test_a_heading_that_leads_back_to_the_contents_is_text():
+def test_heading_that_links_back_to_the_contents_is_text():
     back = page(
         "<p><a href='toc.xhtml#c1'>Chapter One</a></p><p id='n'>a</p><p><a href='#n'>b c</a></p>"
     )
@@ -328,7 +328,7 @@ def test_epub_picture_type_comes_from_the_package():
 
 
 @pytest.mark.parametrize("body", ["<p>a</p>", "<img src='cover.png'/><p>a</p>"])
-def test_a_cover_is_kept_once_even_if_it_is_on_no_page(body: str):
+def test_cover_is_kept_once_even_on_no_page(body: str):
     book = Book(
         {"a.xhtml": page(body)},
         item={"cover.png": 'properties="cover-image"'},
@@ -363,7 +363,7 @@ def test_printed_pages_begin_at_their_exact_place():
     ("OEBPS/i/a.png", ""), ("../i/a.png", ""), ("i/A.PNG", ""), ("a.png", ""), ("a", "a"),
     ("b.png", "b.png"), ("a.png of it", "a.png of it"),
 ])  # fmt: skip
-def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str):
+def test_file_name_is_not_the_description_of_a_picture(alt: str, kept: str):
     body = page(f"<p>word <img src='../i/a.png' alt='{alt}'/></p>")
     book = Book({"t/a.xhtml": body}, members={"OEBPS/i/a.png": PNG})
     (block,) = loaded(book).blocks
@@ -414,7 +414,7 @@ def encryption(algorithm: str, member: str) -> dict[str, str]:
     }
 
 
-def test_a_book_whose_pages_are_encrypted_is_refused():
+def test_book_with_encrypted_pages_is_refused():
     with raises_code("source_encrypted"):
         loaded(
             Book(
@@ -431,14 +431,14 @@ def test_a_book_whose_pages_are_encrypted_is_refused():
     ("http://ns.adobe.com/pdf/enc#RC", "OEBPS/font.otf"),
     ("http://www.w3.org/2001/04/xmlenc#aes256-cbc", "OEBPS/font.otf"),
 ])  # fmt: skip
-def test_hidden_fonts_hide_no_word(algorithm: str, member: str):
+def test_font_obfuscation_hides_no_word(algorithm: str, member: str):
     book = Book({"a.xhtml": ONE}, members=encryption(algorithm, member))
     assert texts(book) == ["One", "First."]
 
 
 @proves("loader.archive-limits")
 @pytest.mark.parametrize("member", ["OEBPS/a.xhtml", "OEBPS/content.opf", "META-INF/container.xml"])
-def test_entities_of_its_own_make_a_book_unsafe(member: str):
+def test_custom_entities_make_a_book_unsafe(member: str):
     trap = "<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]><x xmlns='y'>&b;</x>"
     with raises_code("source_unsafe"):
         loaded(Book({"a.xhtml": ONE}, members={member: trap}))
@@ -446,7 +446,7 @@ def test_entities_of_its_own_make_a_book_unsafe(member: str):
 
 @examples(150)
 @given(st.data())
-def test_a_book_with_any_damage_becomes_blocks_or_a_refusal(data: st.DataObject):
+def test_damaged_book_becomes_blocks_or_a_refusal(data: st.DataObject):
     files = {"a.xhtml": ONE, "b.xhtml": nav_page(CONTENTS)}
     member = data.draw(
         st.sampled_from(["OEBPS/content.opf", "OEBPS/nav.xhtml", "OEBPS/a.xhtml", "OEBPS/b.xhtml"])

@@ -175,7 +175,7 @@ def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
     assert decide(Evidence(settings, 8, (*others,), background=0.4)).mode == "fallback"
 
 
-def test_decide_gives_the_model_the_deciding_one_of_the_ten_best() -> None:
+def test_decide_includes_the_deciding_passage_of_the_ten_best() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
     strong = passage(0.55, 1.0, 1.0, 10, place=10)
     assert decided(*weak, strong).mode == "fallback"
@@ -192,7 +192,7 @@ def test_decide_gives_the_model_the_deciding_one_of_the_ten_best() -> None:
     assert best == {*decision.used_chunks} - {strong.chunk_id}
 
 
-def test_decide_by_evidence_asks_neither_gates_nor_query_length() -> None:
+def test_decide_by_evidence_ignores_gates_and_query_length() -> None:
     part = passage(0.7, 1.0, 1.0)
     for words in (1, 8):
         decision = decide(Evidence(SETTINGS, words, (replace(part, characters=5),), background=0.5))
@@ -245,7 +245,7 @@ def test_refusal_names_the_words_that_no_passage_has() -> None:
         )
 
 
-def test_records_without_evidence_have_no_such_members() -> None:
+def test_records_without_evidence_omit_its_members() -> None:
     plain = evidence_to_json(
         Evidence(DecisionSettings(), 8, (replace(passage(0.5), coverage=None),))
     )
@@ -255,7 +255,7 @@ def test_records_without_evidence_have_no_such_members() -> None:
 
 
 @each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
-def test_an_impossible_share_is_refused(wrong: Any) -> None:
+def test_impossible_share_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidArgument):
         Coverage(wrong, 0.5)
     with pytest.raises(InvalidArgument):
@@ -338,6 +338,6 @@ def test_background_is_the_mean_of_the_highest_similarities() -> None:
 
 
 @each_row("wrong", [-1.5, 1.5, float("nan")])
-def test_an_impossible_background_is_refused(wrong: float) -> None:
+def test_impossible_background_is_refused(wrong: float) -> None:
     with pytest.raises(InvalidArgument, match="background"):
         Evidence(SETTINGS, 8, background=wrong)

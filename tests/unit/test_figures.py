@@ -107,7 +107,7 @@ def test_figure_reaches_past_its_description_and_the_end() -> None:
     assert record.reach == 2
 
 
-def test_a_figure_is_not_seen_before_the_chunk_it_stands_in() -> None:
+def test_figure_is_hidden_before_its_chunk_is_read() -> None:
     profile = SENTENCES
     sentences = " ".join(f"Sentence number {place}." for place in range(20))
     story = (text(sentences), figure(), text("After it. And more. And more. And more."))
@@ -118,7 +118,7 @@ def test_a_figure_is_not_seen_before_the_chunk_it_stands_in() -> None:
 
 
 @proves("figures.relative-image-ref")
-def test_images_are_referred_to_by_document_and_number() -> None:
+def test_images_have_references_of_document_and_number() -> None:
     images = (Image("png", b"1"), Image("jpeg", b"2"))
     records, chunks = described(
         text("One."), figure(image=1), figure(image=0), figure(image=1), figure(), images=images

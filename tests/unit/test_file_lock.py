@@ -18,7 +18,7 @@ sys.stdin.read()
 """
 
 
-def test_a_second_holder_is_turned_away_until_the_first_lets_go(tmp_path: Path):
+def test_second_lock_holder_waits_until_the_first_releases(tmp_path: Path):
     first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
     assert first.acquire()
     assert first.acquire()
@@ -29,7 +29,7 @@ def test_a_second_holder_is_turned_away_until_the_first_lets_go(tmp_path: Path):
     second.release()
 
 
-def test_a_killed_process_lets_go(tmp_path: Path):
+def test_killed_process_releases_its_lock(tmp_path: Path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:

@@ -42,7 +42,7 @@ def names(found: FoundSources, folder: Path) -> list[str]:
 # Finding
 
 
-def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> None:
+def test_unsupported_files_are_skipped_and_counted(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "b/c.md", "b/photo.png", "Makefile", ".hidden.txt", ".git/x.txt")
     found = find(tmp_path)
     assert names(found, tmp_path) == ["a.txt", "b/c.md"]
@@ -85,7 +85,7 @@ def test_file_named_directly_is_always_a_source(tmp_path: Path) -> None:
     assert found.roots == ()
 
 
-def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
+def test_file_found_in_several_ways_is_listed_once(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "photo.png")
     (tmp_path / "x").mkdir()
     link = tmp_path / "x" / "link.txt"
@@ -97,7 +97,7 @@ def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
     assert found.unsupported == 1
 
 
-def test_a_pattern_is_expanded_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_pattern_is_expanded_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tree(tmp_path, "a.md", "docs/b.md", "docs/deep/c.md", "docs/d.txt", "docs/.e/f.md")
     monkeypatch.chdir(tmp_path)
     root = os.path.realpath(tmp_path)
@@ -113,7 +113,7 @@ def test_existing_name_with_wildcards_is_not_a_pattern(tmp_path: Path) -> None:
     assert names(find(tmp_path / "dir [1]"), tmp_path) == ["dir [1]/c.txt"]
 
 
-def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path) -> None:
+def test_pattern_without_matches_is_reported_and_not_an_error(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
     found = find(tmp_path / "*.md", tmp_path / "a.txt", tmp_path / "*" / ".." / "a.txt")
     assert names(found, tmp_path) == ["a.txt"]
@@ -121,13 +121,13 @@ def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["gone.txt", "gone/*.txt", "a.txt/*", "a\0b", "gone\0/*.txt"])
-def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
+def test_missing_path_is_an_error(tmp_path: Path, path: str) -> None:
     tree(tmp_path, "a.txt")
     with raises_code("source_missing"):
         find(tmp_path, tmp_path / path)
 
 
-def test_links_to_folders_and_links_in_a_circle_are_passed_over(tmp_path: Path) -> None:
+def test_links_to_folders_and_circular_links_are_skipped(tmp_path: Path) -> None:
     inside, outside = tree(tmp_path / "in", "a.txt"), tree(tmp_path / "out", "b.txt")
     (inside / "up").symlink_to("..")
     (inside / "out.txt").symlink_to(outside)
@@ -167,7 +167,7 @@ def test_file_names_with_invalid_text_or_newlines_are_read(tmp_path: Path) -> No
         source.name.encode()
 
 
-def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
+def test_folders_deeper_than_the_recursion_limit_are_read(tmp_path: Path) -> None:
     deep = 1200
     with contextlib.chdir(tmp_path):
         for _ in range(deep):
@@ -205,7 +205,7 @@ def source_for(path: Path, *, origin: str = "") -> Source:
 
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
-def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, origin: str) -> None:
+def test_file_size_limit_is_inclusive(tmp_path: Path, origin: str) -> None:
     sources = FileSources(supported, max_bytes=10)
     path = Path(os.path.realpath(tmp_path)) / "a.txt"
     for content in (b"", b"x", b"x" * 10):
@@ -216,7 +216,7 @@ def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, ori
         sources.read(source_for(path, origin=origin))
 
 
-def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_huge_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:
         file.truncate(1 << 40)
@@ -254,13 +254,13 @@ def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) ->
 
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
-def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
+def test_removed_file_is_missing(tmp_path: Path, origin: str) -> None:
     gone = source_for(Path(os.path.realpath(tmp_path)) / "gone" / "a.txt", origin=origin)
     with raises_code("source_missing"):
         FileSources(supported).read(gone)
 
 
-def test_file_of_a_manifest_is_read_through_no_link(tmp_path: Path) -> None:
+def test_file_of_a_manifest_is_never_read_through_a_link(tmp_path: Path) -> None:
     root = tree(Path(os.path.realpath(tmp_path)), "in/real/a.txt", "out/a.txt")
     (root / "in/link.txt").symlink_to("real/a.txt")
     (root / "in/folder").symlink_to("real")
@@ -389,7 +389,7 @@ def test_within_follows_no_link_created_later(tmp_path: Path) -> None:
             sources.read(source)
 
 
-def test_a_sidecar_that_leads_nowhere_is_not_overlooked(tmp_path: Path) -> None:
+def test_broken_sidecar_link_is_an_error(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "b.txt", "b.txt.meta.json")
     (tmp_path / "c.txt").write_text("The link beside it leads nowhere.")
     (tmp_path / "c.txt.meta.toml").symlink_to(tmp_path / "gone.toml")
@@ -432,7 +432,7 @@ def test_shown_path_begins_with_the_searched_folder() -> None:
         assert source.shown_path == shown, path
 
 
-def test_the_id_of_a_file_leaves_its_ending_out() -> None:
+def test_file_id_omits_the_extension() -> None:
     names = ["a.txt", "A b.c.txt", ".hidden", "..a.txt", "...", "a.", "Größe.md", "!.txt", "a" * 60]
     for name in names:
         stem = posixpath.splitext(name)[0]

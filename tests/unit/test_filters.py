@@ -35,14 +35,14 @@ TENANT = Equals(Field.TENANT, f"{WORLD}.2")
 
 
 @proves("search.world-in-request")
-def test_every_scope_demands_its_world_generation_and_documents():
+def test_every_scope_requires_its_world_generation_and_documents():
     assert conditions(SCOPE) == (TENANT,)
     assert tenant(SCOPE) == TENANT
     narrowed = SCOPE.narrow(documents=[9, 2, 5])
     assert conditions(narrowed) == (TENANT, AnyOf(Field.DOCUMENT, (2, 5, 9)))
 
 
-def test_a_scope_over_most_documents_leaves_out_the_others():
+def test_scope_over_most_documents_excludes_the_others():
     assert type(DocumentSubset.of(frozenset({2, 5}), frozenset(range(10)))) is frozenset
     some = DocumentSubset.of(frozenset(range(300)), frozenset(range(1000)))
     assert conditions(SCOPE.narrow(documents=some))[1:] == (Numbers(pack(some), share=0.3),)
@@ -60,7 +60,7 @@ def test_a_scope_over_most_documents_leaves_out_the_others():
 
 
 @proves("reading.never-past-position", "authority.empty-means-nothing", "index.typed-filters")
-def test_scope_is_never_widened_and_has_no_filter_over_nothing():
+def test_scope_never_widens_and_has_no_empty_filter():
     scope = SCOPE.for_reader(5, 1, 3)
     assert [scope.for_reader(5, 1, sid).position for sid in (9, 3, 2, -1)] == [3, 3, 2, -1]
     assert scope.for_reader(6, 1, 3).documents == frozenset()
@@ -71,7 +71,7 @@ def test_scope_is_never_widened_and_has_no_filter_over_nothing():
 
 @proves("index.typed-filters")
 @pytest.mark.parametrize("value", [True, None, 1.5, b"x", ["x"], {"x": 1}, object()])
-def test_only_strings_and_whole_numbers_are_compared_with(value: Any):
+def test_conditions_compare_only_strings_and_whole_numbers(value: Any):
     with pytest.raises(TypeError):
         Equals(Field.TENANT, value)
     with pytest.raises(TypeError):
@@ -82,7 +82,7 @@ def test_only_strings_and_whole_numbers_are_compared_with(value: Any):
 
 @proves("index.typed-filters")
 @pytest.mark.parametrize("values", [(), (1, "1"), (1, True)])
-def test_choices_are_some_and_of_one_kind(values: Any):
+def test_choices_are_not_empty_and_of_one_type(values: Any):
     with pytest.raises(TypeError):
         AnyOf(Field.DOCUMENT, values)
 
@@ -106,7 +106,7 @@ def test_points_are_named_by_strings(ids: Any):
     ["equals", "tenant", True], ["equals", "no such field", "x"], ["any_of", "document", []],
     ["none_of", "document", []], ["at_most", "pos_start", 1.5], ["matches", "tenant", "x"],
 ])  # fmt: skip
-def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: list[Any]):
+def test_received_condition_is_validated_like_a_new_one(message: list[Any]):
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Condition)
 
@@ -116,7 +116,7 @@ def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: li
     (), (AnyOf(Field.DOCUMENT, (1,)),), (Equals(Field.TENANT, ""),), (Equals(Field.TENANT, 7),),
     (Equals(Field.CHAPTER, f"{WORLD}.2"),), (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
 ])  # fmt: skip
-def test_no_filter_is_built_that_is_not_bound_to_one_world(where: tuple[Condition, ...]):
+def test_every_filter_is_bound_to_one_world(where: tuple[Condition, ...]):
     with pytest.raises(IndexRefused, match="world and generation"):
         build(where, qdrant_edge)
 
@@ -127,7 +127,7 @@ ALL_KINDS = (
 )  # fmt: skip
 
 
-def test_the_embedded_engine_gets_every_condition_in_its_own_classes():
+def test_embedded_engine_gets_conditions_in_its_own_classes():
     world, documents, position, points = build(ALL_KINDS, qdrant_edge).must
     assert (world.key, world.match.value) == ("tenant", f"{WORLD}.2")
     assert (documents.key, documents.match.value) == ("document", [1, 2])
@@ -135,7 +135,7 @@ def test_the_embedded_engine_gets_every_condition_in_its_own_classes():
     assert {str(id) for id in points.point_ids} == set(ALL_KINDS[3].ids)
 
 
-def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
+def test_server_client_gets_conditions_in_its_own_classes():
     names = ["Filter", "FieldCondition", "MatchValue", "MatchAny", "Range", "HasIdCondition"]
     models = SimpleNamespace(**{name: recorded(name) for name in names})
 
@@ -155,7 +155,7 @@ def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
     )
 
 
-def test_many_values_are_compared_with_instead_of_looked_up():
+def test_many_values_are_compared_instead_of_looked_up():
     many = frozenset(range(MAX_LISTED + 1))
     (_, listed) = conditions(SCOPE.narrow(documents=many))
     chosen = build((TENANT, listed, Numbers(pack(frozenset({7})), excluded=True)), qdrant_edge)

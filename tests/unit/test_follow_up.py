@@ -39,7 +39,7 @@ LETTER = turn("Who wrote the letter to Elizabeth?", "It was Mr. Darcy who wrote 
     ("Which house stands nearest to the old harbour?", None),
     ("What about Jane?", "What about Jane? (Elizabeth, Mr. Darcy, wrote, letter)"),
 ])  # fmt: skip
-def test_the_rule_carries_names_and_words_over(question: str, wanted: str | None) -> None:
+def test_rule_carries_names_and_words_over(question: str, wanted: str | None) -> None:
     assert rewrite_by_rule(question, [LETTER]) == (wanted or question)
     assert rewrite_by_rule(question, []) == question
 
@@ -57,7 +57,7 @@ QUOTED = (
      "Mr. Vayle, Marrick, owns, ferry"),
     ("Who wrote a letter?", QUOTED, "Mr. Darcy, wrote, letter"),
 ])  # fmt: skip
-def test_the_rule_takes_names_of_lists_and_quotes(asked: str, answer: str, added: str) -> None:
+def test_rule_carries_names_of_lists_and_quotes(asked: str, answer: str, added: str) -> None:
     assert rewrite_by_rule("And where?", [turn(asked, answer)]) == f"And where? ({added})"
 
 
@@ -82,7 +82,7 @@ def test_rule_knows_other_pronouns_and_carries_limited_words() -> None:
     # An English word that is a function word elsewhere.
     ("Why did Darcy die?", False),
 ])  # fmt: skip
-def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: bool) -> None:
+def test_rewritten_question_has_no_new_word(rewritten: str, accepted: bool) -> None:
     assert is_accepted(rewritten, "And why did he leave?", [LETTER]) is accepted
 
 
@@ -95,18 +95,18 @@ def test_a_rewritten_question_has_no_word_of_its_own(rewritten: str, accepted: b
     ("Why did Darcy leave?\nHe left because of", None), ("", None), ("NO_CONTEXT", None),
     ("Why " * 300, None),
 ])  # fmt: skip
-def test_a_reply_is_one_line_or_none(reply: str, wanted: str | None) -> None:
+def test_rewrite_is_a_single_line(reply: str, wanted: str | None) -> None:
     assert ask_for_rewrite(Scripted(reply), MESSAGES) == wanted
 
 
-def test_a_reply_without_end_is_cut_off() -> None:
+def test_endless_rewrite_is_cut_off() -> None:
     model = Scripted(["why "] * 100_000)
     assert ask_for_rewrite(model, MESSAGES) is None
     assert model.given < 1000
     assert model.closed == 1
 
 
-def test_history_has_whole_turns_and_the_newest_first_of_all() -> None:
+def test_history_has_whole_turns_and_prefers_the_newest() -> None:
     turns = [turn(f"question {n}", f"answer {n} [1].") for n in range(5)]
 
     def kept(budget: int) -> list[str]:
@@ -143,7 +143,7 @@ def test_earlier_turns_cannot_leave_their_block() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?", "¿", "一体谁"])
-def test_any_text_is_a_question(text: str) -> None:
+def test_any_text_is_a_valid_question(text: str) -> None:
     assert rewrite_by_rule(text, [LETTER]).startswith(text)
     is_accepted(text, text, [LETTER])
 

@@ -45,9 +45,7 @@ def test_key_without_disk_space_leaves_nothing_behind(full_disk: Path) -> None:
     assert key.mark("world", "query") == UsageKey(full_disk / "usage.key").mark("world", "query")
 
 
-def test_an_answer_that_cannot_be_written_down_is_given_and_says_so(
-    full_disk: Path, tmp_path: Path
-) -> None:
+def test_unrecorded_answer_is_returned_with_a_warning(full_disk: Path, tmp_path: Path) -> None:
     made = study(tmp_path / "library")
     made.scores(0.9)
     mark = UsageKey(full_disk / "usage.key").mark

@@ -55,14 +55,14 @@ class Blind(WordEmbedder):
 
 
 @pytest.mark.contract
-def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> None:
+def test_words_decide_between_equally_close_chunks(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
     assert sources(world.search("the otters", floor=0.0, mode="hybrid"))[0] == "c.txt"
 
 
 @pytest.mark.contract
-def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
+def test_result_has_its_similarity_and_its_rank_score(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).passages}
     found = world.search("harbour key", floor=0.0, mode="hybrid").passages
@@ -75,7 +75,7 @@ def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path:
     assert all(one.fused is None for one in world.search("harbour key", floor=0.0).passages)
 
 
-def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
+def test_words_do_not_lift_a_chunk_over_the_floor(tmp_path: Path) -> None:
     far = {"e__txt": "otter " + " ".join(f"word{number}" for number in range(60))}
     world = make_library(tmp_path).world(**TALES, **far)
     asked = "otter"
@@ -86,7 +86,7 @@ def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
     assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, mode="hybrid"))
 
 
-def test_the_first_results_are_the_same_however_many_are_asked_for(
+def test_first_results_do_not_depend_on_the_requested_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 4)
@@ -123,7 +123,7 @@ def graded(folder: Path) -> LibraryFixture:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.65, 1.0])
-def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
+def test_candidates_are_verified_in_order_as_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: float
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 4)
@@ -151,7 +151,7 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
     assert told(gathered(12)) == ([*candidates, *nearer], 1)
 
 
-def test_past_the_candidates_chunks_follow_by_similarity(
+def test_results_after_the_candidates_follow_by_similarity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 2)
@@ -164,7 +164,7 @@ def test_past_the_candidates_chunks_follow_by_similarity(
     assert 2 <= sum(blended) < 4
 
 
-def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> None:
+def test_one_index_request_returns_both_kinds_of_candidates(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(**TALES)
     lib.journal.clear()
@@ -172,7 +172,7 @@ def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> No
     assert [call for call in lib.journal if call.startswith("index.")] == ["index.search_with"]
 
 
-def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None:
+def test_unnamed_points_from_the_index_are_ignored(tmp_path: Path) -> None:
     lib = make_library(tmp_path, index=Lying(lambda hits, _: hits))
     world = lib.world(**TALES)
     other = lib.world("other", e__txt="The otter of another world.")
@@ -190,7 +190,7 @@ class Eager(MemoryIndex):
         return hits, self.search(scope, *args, limit=1 << 30, floor=options["floor"])
 
 
-def test_points_that_were_not_named_do_not_become_candidates(
+def test_unnamed_points_do_not_become_candidates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 1)
@@ -214,14 +214,14 @@ class Floorless(MemoryIndex):
         return hits, named
 
 
-def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
+def test_floor_is_checked_again_on_scores_of_the_index(tmp_path: Path) -> None:
     world = make_library(tmp_path, index=Floorless()).world(**TALES)
     found = world.search("otter harbour", floor=0.54, mode="hybrid")
     assert 0 < len(found.passages) < 4
     assert all(one.score >= 0.54 for one in found.passages)
 
 
-def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) -> None:
+def test_keyword_mode_returns_only_chunks_with_a_query_word(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).passages}
 
@@ -239,7 +239,7 @@ def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) 
     assert len(world.search("the", floor=0.0, mode="keyword").passages) == 4
 
 
-def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
+def test_keyword_mode_respects_floor_and_number_of_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 2)
@@ -261,7 +261,7 @@ def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
 
 @proves("search.words")
 @pytest.mark.parametrize("mode", ["hybrid", "keyword"])
-def test_a_phrase_in_quotes_occurs_in_every_result(lib: LibraryFixture, mode: Mode) -> None:
+def test_quoted_phrase_occurs_in_every_result(lib: LibraryFixture, mode: Mode) -> None:
     world = lib.world(
         **TALES, e__txt="By the harbour a stone lay.", f__txt="The harbours by the stone."
     )
@@ -282,13 +282,13 @@ def test_a_phrase_in_quotes_occurs_in_every_result(lib: LibraryFixture, mode: Mo
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
 
 
-def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:
+def test_phrases_do_not_restrict_vector_search(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     assert len(sources(world.search('"by the harbour"', floor=0.0, mode="vector"))) == 4
 
 
 @pytest.mark.contract
-def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
+def test_retrieval_supports_fused_mode_with_the_usual_fields(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     plain = world.retrieve("the otter", top_k=2, language=None)
     found = world.retrieve("the otter", top_k=2, language=None, mode="hybrid")
@@ -300,7 +300,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
 
 
 @pytest.mark.contract
-def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
+def test_why_not_explains_the_fused_order(tmp_path: Path) -> None:
     world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}
     ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).passages}
@@ -311,7 +311,7 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
 
 
-def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path: Path) -> None:
+def test_stale_and_damaged_chunks_are_replaced_by_the_next(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=Blind())
     world = lib.world(**TALES)
     before = sources(world.search("harbour", top_k=4, floor=0.0, mode="hybrid"))
@@ -327,7 +327,7 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
 
 
-def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
+def test_selection_alone_has_no_query_words(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     plain = world.retrieve(selected_text="the harbour", mode="vector")
     assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
@@ -336,7 +336,7 @@ def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
             world.retrieve(selected_text="the harbour", mode=mode)
 
 
-def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) -> None:
+def test_unknown_mode_is_refused_with_the_known_names(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**TALES)
     reader = world.reader("ann")
     for mode in ("fuzzy", "Auto", "", 1, True):
@@ -347,7 +347,7 @@ def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) 
             world.evaluation.run([], mode=mode)  # type: ignore[arg-type]
 
 
-def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
+def test_scope_of_a_reader_is_refused(tmp_path: Path) -> None:
     lib: LibraryFixture = make_library(tmp_path)
     world: World = lib.world(**TALES)
     scope = lib.scope(world).for_reader(1, 1, 0)

@@ -19,7 +19,7 @@ def test_threshold_is_raised_until_the_last_block_ends() -> None:
     assert gc.get_threshold() == before
 
 
-def test_collector_is_as_before_after_an_error_or_if_it_was_off() -> None:
+def test_collector_is_restored_after_an_error_or_if_disabled() -> None:
     before = gc.get_threshold()
     with pytest.raises(ValueError, match="stop"), collecting_less():
         raise ValueError("stop")

@@ -27,7 +27,7 @@ def codes(*args: object, **options: float) -> list[str]:
     return [reason.code for reason in verdict.reasons]
 
 
-def test_a_first_generation_passes_when_every_query_ran_and_something_hit() -> None:
+def test_first_generation_passes_if_all_queries_ran_and_one_hit() -> None:
     assert codes(None, generation(misses=range(9))) == []
     assert codes(None, generation(misses=range(10))) == ["nothing_hit"]
     assert codes(generation(misses=range(10)), generation(misses=range(10))) == ["nothing_hit"]
@@ -36,7 +36,7 @@ def test_a_first_generation_passes_when_every_query_ran_and_something_hit() -> N
     assert codes(None, unjudged) == ["nothing_judged"]
 
 
-def test_a_worse_generation_passes_as_far_as_the_caller_allows() -> None:
+def test_worse_generation_passes_within_the_allowed_drop() -> None:
     assert codes(generation(misses=[1]), generation(misses=[1])) == []
     assert codes(generation(misses=[1]), generation(misses=[])) == []
     assert set(codes(generation(), generation(misses=[1]))) == {"metric_dropped"}
@@ -45,11 +45,11 @@ def test_a_worse_generation_passes_as_far_as_the_caller_allows() -> None:
 
 
 @pytest.mark.parametrize("old", [None, generation(misses=[0, 1, 2, 3])])
-def test_a_min_hit_rate_is_asked_of_either(old: Evaluation | None) -> None:
+def test_min_hit_rate_applies_with_and_without_a_baseline(old: Evaluation | None) -> None:
     assert codes(old, generation(misses=[0, 1, 2, 3]), min_hit_rate=0.6) == []
     assert codes(old, generation(misses=[0, 1, 2, 3]), min_hit_rate=0.7) == ["hit_rate_too_low"]
 
 
-def test_a_hit_rate_off_the_scale_is_refused() -> None:
+def test_hit_rate_out_of_range_is_refused() -> None:
     with pytest.raises(InvalidArgument):
         gate_generation(None, generation(), min_hit_rate=1.5)

@@ -9,7 +9,7 @@ def flaw(score: float) -> VerificationFailure:
     return VerificationFailure(FailureKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
 
 
-def test_only_what_reaches_the_last_result_counts() -> None:
+def test_examined_chunks_are_counted_up_to_the_last_result() -> None:
     found = Fetched([], [flaw(0.9), flaw(0.5000004), flaw(0.5), flaw(0.4)])
     assert [one.score for one in found.down_to(0.5).failures] == [0.9, 0.5000004, 0.5]
     assert found.down_to(None) == found

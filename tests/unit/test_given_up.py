@@ -107,7 +107,7 @@ def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture, world: Wor
     assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])
 
 
-def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture, world: World) -> None:
+def test_documents_another_job_may_resume_are_kept(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     first = settled(lib, world, upload(world, STORY))
     second = settled(lib, world, upload(world, NEWER))
@@ -117,9 +117,7 @@ def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture, world: Wor
     assert (world.documents.list(), rows(lib, world)) == ([], 0)
 
 
-def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_late_cancel_of_a_completed_job_loses_nothing(lib: LibraryFixture, world: World) -> None:
     done = settled(lib, world, upload(world, STORY))
     lib.embedder.before = refuse
     failed = settled(lib, world, upload(world, NEWER))
@@ -131,7 +129,7 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
     assert settled(lib, world, failed).state is JobState.DONE
 
 
-def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture, world: World):
+def test_unavailable_index_does_not_prevent_cancelling(lib: LibraryFixture, world: World):
     lib.index.away = True
     cancelled_while_embedded(lib, world, STORY)
     assert (world.documents.list(), files(lib)) == ([], [])

@@ -175,7 +175,7 @@ def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: i
     assert [number for number, _ in caught.value.lines] == [line]
 
 
-def test_golden_file_is_known_by_its_ending_and_may_have_a_mark() -> None:
+def test_golden_file_is_detected_by_its_ending_and_may_have_a_mark() -> None:
     with pytest.raises(InvalidArgument, match=r"\.yaml, \.yml, \.jsonl"):
         parse_golden("golden.csv", b"query\n")
     assert parse_golden("g.yaml", b"\xef\xbb\xbf- query: a\n  expected: [b]\n")[0].query == "a"

@@ -48,7 +48,7 @@ def test_no_cut_falls_within_a_character() -> None:
 
 
 @proves("interfaces.whole-characters")
-def test_a_character_without_end_is_cut_like_any_text() -> None:
+def test_endless_character_is_cut_like_any_text() -> None:
     marks = "e" + "\u0301" * 10_000
     assert cut_before(marks, 5000) == 5000
     assert cut_before("👩‍👩‍👧‍👦", 3) == 3

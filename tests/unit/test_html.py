@@ -66,7 +66,7 @@ def test_html_text_is_read(page: str, expected: list[str]):
     assert texts(page) == expected
 
 
-def test_code_is_kept_as_it_is():
+def test_code_is_kept_unchanged():
     page = "<pre>\n  if <b>x</b>:\n\n\ty<br>z</pre>a<pre><div>one</div><div> two</div></pre>"
     assert kinds(page) == [
         (BlockKind.CODE, "  if x:\n\n\ty\nz"),
@@ -109,11 +109,11 @@ def test_list_items_have_their_marks_and_are_indented_by_level():
     ("<ol type=i start=0><li>x</ol>", "0."), ("<ol start=99999999999999999999999><li>x</ol>", "1."),
     ("<div role=list><div role=listitem>x</div></div>", "-"), ("<li>x", "-"),
 ])  # fmt: skip
-def test_ordered_lists_count_as_the_page_says(page: str, marks: str):
+def test_ordered_lists_use_the_numbers_of_the_page(page: str, marks: str):
     assert texts(page) == [f"{mark} x" for mark in marks.split()]
 
 
-def test_tables_become_rows_and_their_caption_stands_before_them():
+def test_tables_become_rows_after_their_caption():
     page = (
         "<table><caption>Ages</caption><thead><tr><th>name<th>age</thead>"
         "<tr><td rowspan=2>Ada<td><p>36</p><p>then</p><tr><td colspan=2>Bob<td></table>"
@@ -127,7 +127,7 @@ def test_tables_become_rows_and_their_caption_stands_before_them():
 @pytest.mark.parametrize("page", [
     "<table role=presentation><tr><td>one<td>two</table>", "<table><tr><td>one<tr><td>two</table>",
 ])  # fmt: skip
-def test_a_table_that_only_puts_a_page_in_order_is_no_table(page: str):
+def test_layout_table_is_not_read_as_a_table(page: str):
     assert kinds(page) == [(BlockKind.PARAGRAPH, "one"), (BlockKind.PARAGRAPH, "two")]
 
 
@@ -139,7 +139,7 @@ def test_html_layout_table_is_not_a_table(content: str):
     assert BlockKind.TABLE not in found
 
 
-def test_a_table_within_a_table_stays_readable():
+def test_table_within_a_table_remains_readable():
     inner = "<table><tr><td>a<td>b<tr><td>c<td>d</table>"
     assert kinds(f"<table><tr><td>one<td>{inner}</table>") == [
         (BlockKind.PARAGRAPH, "one"),
@@ -199,7 +199,7 @@ def test_the_main_part_is_preferred(main: str):
 
 
 @pytest.mark.parametrize("part", ["<main>{}</main>", "<article>{}</article>"])
-def test_a_main_part_that_holds_next_to_nothing_is_not_believed(part: str):
+def test_nearly_empty_main_part_is_ignored(part: str):
     page = f"<p>{'The text of the page. ' * 20}</p>{part.format('little')}"
     assert len(texts(page)) == 2
 
@@ -288,7 +288,7 @@ def numbered(page: str) -> str:
 
 @examples(300)
 @given(st.lists(elements, max_size=6).map("".join))
-def test_the_words_of_the_body_are_kept_once_each_and_in_order(body: str):
+def test_words_of_the_body_are_kept_once_in_order(body: str):
     page = numbered(re.sub("</?(?:main|article)>", "", body))
     expected = WORD.findall(re.sub("<[^>]*>", " ", page))
     text = "\n".join(texts(f"<body>{page}</body>"))
@@ -298,7 +298,7 @@ def test_the_words_of_the_body_are_kept_once_each_and_in_order(body: str):
 
 @examples(100)
 @given(st.lists(elements, max_size=6).map("".join))
-def test_offsets_lie_in_their_text_and_ascend(body: str):
+def test_offsets_are_ascending_within_their_text(body: str):
     for block in loaded(f"<body>{body}</body>").blocks:
         offsets = [figure.offset for figure in block.figures]
         assert offsets == sorted(offsets)
@@ -325,10 +325,10 @@ def test_any_bytes_become_blocks_or_a_refusal(content: bytes):
     ],
     ids=["divs", "unclosed", "tables", "lists", "spans", "spaces", "attributes", "literals"],
 )  # fmt: skip
-def test_nothing_is_lost_however_deep_or_wide_a_page_is(page: bytes):
+def test_deep_or_wide_page_loses_nothing(page: bytes):
     assert texts(page)[-1].endswith("the secret")
 
 
-def test_the_loader_is_found_by_name_and_by_content():
+def test_loader_is_found_by_name_and_by_content():
     assert load("a.htm", b"<p>text").blocks == (Block(BlockKind.PARAGRAPH, "text"),)
     assert load("a.txt", b"<!doctype html><p>text").blocks[0].text == "text"

@@ -28,7 +28,7 @@ def text(page: str) -> str:
     ("<sup><a href='#n'>1</a>,<a href='#m'>2</a></sup>", "[1],[2]"),
     ("<a href='#n'> <sup>1</sup> </a>", " [1]"),
 ])  # fmt: skip
-def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
+def test_note_mark_is_separated_from_its_word(mark: str, shown: str):
     assert text(f"<p>word{mark} goes") == f"word{shown} goes"
 
 
@@ -45,7 +45,7 @@ def test_html_other_links_are_unchanged(markup: str, shown: str):
 
 
 @pytest.mark.parametrize("sign", ["↩", "↩︎", "↩️", "↑", "^", " ↩ ", "↩<sup>2</sup>"])
-def test_a_way_back_from_a_note_is_left_out(sign: str):
+def test_backlink_of_a_note_is_omitted(sign: str):
     assert text(f"<p>The note. <a href='#r'>{sign}</a></p>") == "The note."
 
 
@@ -64,7 +64,7 @@ def test_html_note_mark_is_separated_from_its_text(mark: str):
     assert text(f"<p> <span>{mark}Volumes") == "[1] Volumes"
 
 
-def test_within_a_note_a_link_at_the_beginning_is_its_mark():
+def test_link_at_the_beginning_of_a_note_is_its_mark():
     page = "<aside role=doc-footnote><a href='#r'>1</a>Volumes <a href='#s'>2</a></aside>"
     assert text(page) == "[1] Volumes 2"
 

@@ -60,7 +60,7 @@ def test_html_pictures_stand_at_their_exact_place():
     f"<svg><image href='{PNG_ADDRESS}'/></svg>",
     f"<object type=image/png data='{PNG_ADDRESS}'>words</object>",
 ])  # fmt: skip
-def test_bytes_come_from_the_page_itself_when_they_are_wanted(element: str):
+def test_embedded_image_bytes_are_read_on_demand(element: str):
     page = f"<p>before {element} after</p>"
     found = loaded(page, images=True)
     assert found.images == (Image("png", PNG),)
@@ -144,7 +144,7 @@ XHTML = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head>{
 
 @pytest.mark.parametrize("flaw", ["", "<p>not closed", "&undefined;", "<p a=b/>"])
 @pytest.mark.parametrize("head", ["<title/>", '<script src="x"/>', "<style/>"])
-def test_an_empty_element_of_xhtml_swallows_nothing(head: str, flaw: str):
+def test_empty_element_of_xhtml_contains_nothing(head: str, flaw: str):
     body = f"<body><p>one<a id='x'/></p><p><![CDATA[a < b]]></p>{flaw}<p>two</p></body>"
     found = texts(XHTML.format(head, body))
     assert [found[0], found[1], found[-1]] == ["one", "a < b", "two"]

@@ -58,7 +58,7 @@ def test_all_events_are_sent_in_order(every: int) -> None:
     assert len(blocks) >= 50 // every
 
 
-def test_what_fails_is_the_last_event() -> None:
+def test_failure_is_the_last_event() -> None:
     def fail(error: Exception) -> Callable[[Any], Iterator[Event]]:
         def events(_: Any) -> Iterator[Event]:
             yield Event("piece", 1)
@@ -77,6 +77,6 @@ def test_what_fails_is_the_last_event() -> None:
         assert b'"code":"%s"' % code in last
 
 
-def test_a_stream_that_no_thread_can_produce_is_a_problem() -> None:
+def test_stream_without_a_free_thread_is_a_problem() -> None:
     [block] = send_all(lambda _: iter([Event("piece", 1)]), threads=0)
     assert b'"code":"overloaded"' in block

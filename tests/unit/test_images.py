@@ -37,7 +37,7 @@ def doc_id(world: World) -> str:
     return world.documents.get(1).doc_id
 
 
-def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
+def test_image_is_returned_with_its_bytes_and_type(world: World) -> None:
     first, second = (figure.image_ref for figure in world.documents.sentences(1).figures)
     assert first
     assert second
@@ -57,7 +57,7 @@ def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
     ("tiff", "image/tiff"), ("svg", "application/octet-stream"),
     ("emf", "application/octet-stream"), ("html", "application/octet-stream"),
 ])  # fmt: skip
-def test_only_pictures_that_cannot_act_are_called_pictures(
+def test_only_passive_image_types_are_served_as_images(
     lib: LibraryFixture, ending: str, media_type: str
 ) -> None:
     content = docx(
@@ -76,7 +76,7 @@ def test_only_pictures_that_cannot_act_are_called_pictures(
     "../{id}/img_001.png", "{id}%2Fimg_001.png", "{id}/%69mg_001.png", "%2e%2e/store.db",
     "{id}\\img_001.png", "C:/img_001.png", "{id}/img_٠٠١.png", "{id}/img_001.png " * 1000,
 ])  # fmt: skip
-def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack: str) -> None:
+def test_image_is_found_only_by_its_reference(world: World, attack: str) -> None:
     reader = world.reader("ann")
     reader.set_position("1", sentence=3)
     asked = attack.replace("{id}", doc_id(world))
@@ -87,15 +87,13 @@ def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack:
 
 
 @pytest.mark.parametrize("wrong", [None, 1, b"a/img_001.png", Path("a/img_001.png")])
-def test_what_is_no_string_is_refused(world: World, wrong: object) -> None:
+def test_non_string_reference_is_refused(world: World, wrong: object) -> None:
     for source in (world.documents, world.reader("ann")):
         with pytest.raises(InvalidArgument):
             source.image(wrong)  # type: ignore[arg-type]
 
 
-def test_an_image_of_another_world_is_like_one_that_does_not_exist(
-    lib: LibraryFixture, world: World
-) -> None:
+def test_image_of_another_world_looks_like_a_missing_one(lib: LibraryFixture, world: World) -> None:
     other = lib.world("other", note__md="One. Two.")
     other.reader("ann").set_position("1", sentence=1)
     for source in (other.documents, other.reader("ann"), other.reader("nobody")):
@@ -117,7 +115,7 @@ def test_same_document_id_in_another_world_gives_no_image(lib: LibraryFixture, w
         plain.documents.image(f"{doc_id(world)}/img_001.png")
 
 
-def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: World) -> None:
+def test_images_of_an_earlier_revision_are_removed(lib: LibraryFixture, world: World) -> None:
     reference = f"{doc_id(world)}/img_001.png"
     filled(lib, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
     with raises_code("image_not_found"):
@@ -125,7 +123,7 @@ def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: Worl
     assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
 
 
-def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
+def test_caller_bound_to_a_reader_gets_no_images_of_the_world(
     lib: LibraryFixture, world: World
 ) -> None:
     world.reader("ann").set_position("1", sentence=3)
@@ -139,7 +137,7 @@ def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
             own.reader("ben").image(asked)
 
 
-def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
+def test_figure_without_a_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(extract_images=True)))
     assert [(one.sid, one.description) for one in world.documents.sentences(1).figures] == [
         (1, None)
@@ -204,13 +202,13 @@ def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> N
     assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
 
 
-def test_a_forged_description_is_damage(lib: LibraryFixture, world: World) -> None:
+def test_forged_description_is_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 
 
-def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: World) -> None:
+def test_figures_are_on_the_page_of_their_sentence_only(world: World) -> None:
     on = [
         [one.sid for one in world.documents.sentences(1, offset=n, limit=1).figures]
         for n in range(5)
@@ -218,7 +216,7 @@ def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: Worl
     assert on == [[], [1, 1], [], [], []]
 
 
-def test_a_figure_before_all_text_stands_at_the_first_sentence(lib: LibraryFixture) -> None:
+def test_figure_before_all_text_is_at_the_first_sentence(lib: LibraryFixture) -> None:
     content = docx(
         paragraph(drawing("rId1", "cover")), paragraph("It began."), media={"image1.png": PNG}
     )
@@ -250,7 +248,7 @@ def test_images_are_read_by_world_document_token_and_name(assets: AssetFolder) -
         assert assets.read(*wrong) is None
 
 
-def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
+def test_pending_images_are_read_from_their_folder(assets: AssetFolder) -> None:
     assets.stage_images(HERE, "doc", "two", [Image("png", b"newer")])
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
     assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
@@ -266,7 +264,7 @@ def test_images_of_another_revision_are_never_served(assets: AssetFolder, tmp_pa
     assert assets.read(HERE, "doc", "two", "img_002.gif") == b"newest"
 
 
-def test_no_link_is_followed(assets: AssetFolder, tmp_path: Path) -> None:
+def test_links_are_not_followed(assets: AssetFolder, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     home = tmp_path / "assets" / "doc"

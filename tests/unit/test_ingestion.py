@@ -11,7 +11,7 @@ from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidArgument, ProviderRefused
 
 
-def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixture) -> None:
+def test_edited_sentence_embeds_only_its_chunks_again(lib: LibraryFixture) -> None:
     paragraphs = [story(6, word) for word in ("sea", "hill", "town", "wood", "lake") * 8]
     world = lib.world(a__txt="\n\n".join(paragraphs))
     total = len(lib.points(world))
@@ -22,7 +22,7 @@ def test_one_edited_sentence_costs_only_the_chunks_it_touches(lib: LibraryFixtur
     assert_settled(lib, world)
 
 
-def test_numbers_of_deleted_documents_are_not_given_again(lib: LibraryFixture) -> None:
+def test_numbers_of_deleted_documents_are_not_reused(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     world.documents.delete("1")
     world.ingest(str(lib.folder / "files"))
@@ -30,7 +30,7 @@ def test_numbers_of_deleted_documents_are_not_given_again(lib: LibraryFixture) -
     assert_settled(lib, world)
 
 
-def test_a_killed_run_keeps_the_vectors_that_were_paid_for(lib: LibraryFixture, world: World):
+def test_killed_run_keeps_its_paid_vectors(lib: LibraryFixture, world: World):
     path = lib.write("a.txt", story(1500))
 
     def stop_after_two() -> None:
@@ -51,7 +51,7 @@ def test_a_killed_run_keeps_the_vectors_that_were_paid_for(lib: LibraryFixture, 
     assert_settled(lib, world)
 
 
-def test_one_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World) -> None:
+def test_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World) -> None:
     lib.write("good.txt", story(3))
     lib.write("empty.txt", " \n ")
     (lib.folder / "files" / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 40)
@@ -63,7 +63,7 @@ def test_one_bad_file_is_one_reported_failure(lib: LibraryFixture, world: World)
     assert [document.name for document in world.documents.list()] == ["good.txt"]
 
 
-def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> None:
+def test_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.world(a__txt=story(3))
     before = lib.sql("SELECT * FROM documents")
     with raises_code("source_missing"):
@@ -75,7 +75,7 @@ def test_a_missing_path_changes_nothing(tmp_path: Path, lib: LibraryFixture) -> 
     ({"kind": "novel"}, InvalidArgument), ({"title": "  "}, InvalidArgument),
     ({"version": 2}, InvalidArgument), ({"chunking": "pages"}, InvalidArgument),
 ], ids=str)  # fmt: skip
-def test_wrong_arguments_are_refused_before_anything_is_written(
+def test_wrong_arguments_are_refused_before_any_write(
     lib: LibraryFixture, world: World, argument: dict, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -84,7 +84,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     assert lib.embedder.calls == 0
 
 
-def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(lib: LibraryFixture) -> None:
+def test_provider_refusal_stops_the_run_and_loses_nothing(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The old harbour.")
 
     def refuse() -> None:
@@ -101,7 +101,7 @@ def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(lib: LibraryF
     assert_settled(lib, world)
 
 
-def test_two_runs_on_one_document_leave_one_result(tmp_path: Path) -> None:
+def test_concurrent_runs_on_one_document_leave_one_result(tmp_path: Path) -> None:
     index = MemoryIndex()
     lib, there = make_library(tmp_path, index=index), make_library(tmp_path, index=index)
     world = lib.world(a__txt="The first harbour.")

@@ -39,7 +39,7 @@ def test_running_job_names_its_rate_and_device(lib: LibraryFixture) -> None:
     assert "tokens/s" not in show_job_line(replace(running, state=JobState.DONE))
 
 
-def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> None:
+def test_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> None:
     world = new_world(lib)
     paths = files(lib, 3)
     empty = lib.write("empty.txt", " ")
@@ -73,7 +73,7 @@ def test_latest_job_comes_first_with_unchanged_documents(lib: LibraryFixture) ->
     assert {one.state for one in world.jobs.documents(second)} == {DocumentState.UNCHANGED}
 
 
-def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
+def test_job_of_another_world_is_not_found(lib: LibraryFixture) -> None:
     world, other = new_world(lib), lib.library.create_world("other")
     job = world.ingest(files(lib, 1)).job
     other.ingest(lib.write("o.txt", STORY))
@@ -85,7 +85,7 @@ def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
         other.jobs.resume(job)
 
 
-def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(lib: LibraryFixture) -> None:
+def test_cancelled_job_keeps_its_work_and_can_be_resumed(lib: LibraryFixture) -> None:
     world = new_world(lib)
     paths = files(lib, 8)
 
@@ -108,7 +108,7 @@ def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(lib: LibraryFixtur
     assert all(document.embedded == document.chunks for document in world.documents.list())
 
 
-def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_failed_job_has_a_reason_and_resumes_at_the_failure(tmp_path: Path) -> None:
     def refuse() -> None:
         raise ProviderRefused("The provider said no.")
 
@@ -127,7 +127,7 @@ def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> N
     assert world.jobs.get(job.id).error is None
 
 
-def test_a_job_that_is_done_or_runs_is_not_resumed(lib: LibraryFixture) -> None:
+def test_completed_or_running_job_is_not_resumed(lib: LibraryFixture) -> None:
     world = new_world(lib)
     job = world.ingest(files(lib, 1)).job
 
@@ -185,7 +185,7 @@ def test_only_the_last_lines_and_jobs_are_kept(
     ]
 
 
-def test_a_request_reads_back_as_it_was_written() -> None:
+def test_request_of_a_job_survives_storage() -> None:
     from truespan.ingest.requests import IngestRequest
     from truespan.types.source import DocumentKind, DocumentOptions, IngestOptions
 

@@ -6,6 +6,6 @@ ODD = ("it's", "well-known", "x", "ab", "4th", "a_b", "_under", "-dash", "O'Brie
 ODD += ("[FIGURE:doc-1]", "Lamp", "LAMP", "lamp", "don't-", "--", "e.g.", "co-op", "1984", "Z9")
 
 
-def test_a_text_that_repeats_few_words_has_keywords_that_it_uses_once() -> None:
+def test_repetitive_text_has_keywords_that_occur_once() -> None:
     # The words of one part, because the others are empty.
     assert keywords("lamp Lamp harbour keeper" + " " * 2000) == ["Lamp", "harbour", "keeper"]

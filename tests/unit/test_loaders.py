@@ -56,7 +56,7 @@ def test_decoding_restores_windows_1252_and_keeps_unicode():
     codecs.BOM_UTF32_LE + b"odd",
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
-def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
+def test_bytes_that_are_not_text_are_refused(name: str, data: bytes):
     with raises_code("source_not_text"):
         load(name, data)
 
@@ -65,12 +65,12 @@ def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
     "data", [b"", b" \n\t\r\n ", codecs.BOM_UTF8, "\u200b\n\u2060".encode(), "\u3000".encode()]
 )
 @pytest.mark.parametrize("name", ["note.txt", "note.md"])
-def test_a_source_without_text_is_refused(name: str, data: bytes):
+def test_source_without_text_is_refused(name: str, data: bytes):
     with raises_code("source_empty"):
         load(name, data)
 
 
-def test_markdown_that_shows_nothing_is_refused():
+def test_markdown_without_visible_text_is_refused():
     with raises_code("source_empty"):
         load("a.md", b"---\ntitle: Nothing\n---\n\n***\n\n[a]: http://example.org\n\n&#8203;\n")
 
@@ -84,7 +84,7 @@ def test_refusal_names_the_file_alone_and_loading_repeats():
     assert load("a.txt", data) == load("a.txt", data)
 
 
-def test_a_title_has_no_characters_that_control_a_terminal() -> None:
+def test_title_has_no_terminal_control_characters() -> None:
     page = (
         "<html><head><title>The\x1b[31m lamp\u202e</title>"
         "<meta name='author' content='A. \x1b]0;B\x07'></head>"

@@ -105,7 +105,7 @@ def alternative(plain: str, page: str) -> EmailMessage:
     return message
 
 
-def test_plain_text_is_taken_unless_the_page_says_far_more() -> None:
+def test_plain_text_is_preferred_unless_html_has_far_more_words() -> None:
     page = "<p>The lamp is lit on Fridays.</p>"
     equal = alternative("The lamp is lit on Fridays.", page)
     stub = alternative("See HTML.", page + "<p>And the bell is rung at noon.</p>" * 3)
@@ -134,7 +134,7 @@ def with_attachments() -> EmailMessage:
     return message
 
 
-def test_attachments_are_documents_of_their_own() -> None:
+def test_attachments_are_separate_documents() -> None:
     data = bytes(with_attachments())
     loaded = load("a.eml", data)
 
@@ -160,7 +160,7 @@ def test_attachments_are_documents_of_their_own() -> None:
     assert second.data.strip() == b"Two"
 
 
-def test_metadata_of_very_many_addresses_is_short_enough() -> None:
+def test_metadata_of_very_many_addresses_is_shortened() -> None:
     to = ", ".join(f"Person {number} <p{number}@{'x' * 60}.example>" for number in range(5000))
     [message] = members_of("a.eml", f"To: {to}\nSubject: {'s' * 9000}\n\nText".encode())
     assert check_metadata(message.declared["metadata"])

@@ -60,13 +60,13 @@ def test_line_with_all_fields_is_parsed() -> None:
 
 
 @proves("manifest.lines")
-def test_lines_declare_only_what_they_say() -> None:
+def test_lines_declare_only_their_members() -> None:
     assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, DocumentOptions()),)
     [entry] = parse({"path": "a.txt", "tags": []})
     assert entry.declared.tags == ()
 
 
-def test_blank_lines_and_marks_are_skipped_and_line_feeds_alone_end_lines() -> None:
+def test_blank_lines_and_marks_are_skipped_and_line_feeds_end_lines() -> None:
     entries = parse("", '{"path": "a.txt"}\r', " \t ", '  {"path": "b.txt"}  ', "")
     assert [(entry.line, entry.path) for entry in entries] == [(2, "a.txt"), (4, "b.txt")]
 
@@ -134,7 +134,7 @@ def test_strict_json_refuses_more_than_json(line: bytes, reason: str) -> None:
     assert reason in fault(line)
 
 
-def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
+def test_metadata_depth_limit_is_inclusive() -> None:
     def line(depth: int) -> bytes:
         return b'{"path": "a.txt", "metadata": ' + b'{"x":' * depth + b"1" + b"}" * depth + b"}"
 
@@ -147,12 +147,12 @@ def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
     ("language", "lang"), ("chunking", "profile"), ("prioritiy", "priority"),
 ])  # fmt: skip
 @proves("manifest.lines")
-def test_an_unknown_field_is_refused_with_the_one_that_was_meant(field: str, meant: str) -> None:
+def test_unknown_field_is_refused_with_the_closest_name(field: str, meant: str) -> None:
     reason = fault({"path": "a.txt", field: "x"})
     assert reason == f"unknown field {field!r}; did you mean {meant}?"
 
 
-def test_an_unknown_field_that_is_like_no_other_is_just_refused() -> None:
+def test_unknown_field_unlike_any_other_is_refused() -> None:
     assert fault({"path": "a.txt", "xyzzy": 1}) == "unknown field 'xyzzy'"
     assert len(fault({"path": "a.txt", "x" * 500_000: 1})) < 120
 
@@ -197,7 +197,7 @@ RIGHT = [
 
 
 @each_row(("field", "value"), [(field, value) for field, values in RIGHT for value in values])
-def test_a_value_at_the_edge_of_what_is_allowed_is_taken(field: str, value: Any) -> None:
+def test_values_at_the_limits_are_accepted(field: str, value: Any) -> None:
     assert len(parse({"path": "a.txt", field: value})) == 1
 
 
@@ -217,7 +217,7 @@ def test_escaping_path_is_refused_before_any_file_access(path: str) -> None:
     "$HOME/a.txt", "..a/b.txt", "a../b.txt", "...a", ".hidden/a.txt", "./a.txt", "a//b.txt",
     "a\nb.txt", "-rf", "12:30 notes.txt", "a b.txt", "[a].txt", "**/*.md", "Ａ：/a.txt",
 ])  # fmt: skip
-def test_name_that_resembles_a_way_out_is_accepted(path: str) -> None:
+def test_name_that_resembles_an_escape_is_accepted(path: str) -> None:
     [entry] = parse({"path": path})
     assert entry.path == path
 
@@ -251,7 +251,7 @@ def matches(pattern: str, path: str) -> bool:
     (".x/*", [".x/a"], [".x/.a", "x/a"]), ("a**b", ["ab", "axxb"], ["a/b"]),
     ("a.b", ["a.b"], ["aXb"]), ("*/*", ["a/b"], ["a", "a/b/c"]),
 ])  # fmt: skip
-def test_a_pattern_means_what_it_means_in_a_shell(pattern: str, yes: list[str], no: list[str]):
+def test_pattern_has_the_meaning_of_a_shell_pattern(pattern: str, yes: list[str], no: list[str]):
     assert [path for path in yes if not matches(pattern, path)] == []
     assert [path for path in no if matches(pattern, path)] == []
 

@@ -90,7 +90,7 @@ def test_folder_matches_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["[ab].txt", "what?.txt", "**.txt", "a\nb.txt", "．．／x.txt", " .txt"]
 )
-def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, name: str) -> None:
+def test_existing_file_name_wins_over_a_pattern(tmp_path: Path, name: str) -> None:
     assert Folder(tmp_path, "a.txt", "whatx.txt", name).names(name) == [name]
 
 
@@ -120,7 +120,7 @@ def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> Non
 # Whether lines agree
 
 
-def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> None:
+def test_file_named_twice_in_the_same_words_is_used_once(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
     folder.link("c.txt", "a.txt")
     found = folder.expand("a.txt", "*.txt", "./a.txt", "c.txt")
@@ -136,7 +136,7 @@ def test_contradicting_manifest_lines_are_errors_of_both(tmp_path: Path, second:
     assert "line 1" in reason
 
 
-def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) -> None:
+def test_names_equal_in_some_file_systems_are_one_file(tmp_path: Path) -> None:
     # Elsewhere both names lead to one file; folder two links to one file stand for that.
     folder = Folder(tmp_path, "notes.txt")
     os.link(folder.root / "notes.txt", folder.root / "NOTES.TXT")
@@ -145,7 +145,7 @@ def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) 
 
 
 @proves("manifest.lines")
-def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
+def test_one_id_names_one_file(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
     assert folder.faults({"path": "*.txt", "doc_id": "x"}) == [(1, "one doc_id for 2 files")]
     [(line, reason)] = folder.faults(
@@ -157,14 +157,14 @@ def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
     assert source.doc_id == "x"
 
 
-def test_an_id_must_not_be_that_which_another_file_has_by_itself(tmp_path: Path) -> None:
+def test_id_must_differ_from_the_default_id_of_other_files(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt", "b.txt")
     [own] = folder.expand("a.txt")
     [(line, _)] = folder.faults("a.txt", {"path": "b.txt", "doc_id": own.doc_id})
     assert line == 2
 
 
-def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) -> None:
+def test_pattern_with_an_id_may_match_one_file_by_several_links(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt")
     folder.link("b.txt", "a.txt")
     [source] = folder.expand({"path": "*.txt", "doc_id": "x"})
@@ -203,7 +203,7 @@ def test_patterns_do_not_enter_linked_folders(tmp_path: Path) -> None:
     assert folder.expand("**/secret.txt", "*/secret.txt", "[f]older/secret.txt").sources == ()
 
 
-def test_links_that_stay_inside_lead_to_the_file_itself(tmp_path: Path) -> None:
+def test_links_inside_the_root_lead_to_the_file(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "real/a.txt")
     folder.link("link.txt", "real/a.txt")
     folder.link("folder", "real")
@@ -213,7 +213,7 @@ def test_links_that_stay_inside_lead_to_the_file_itself(tmp_path: Path) -> None:
         assert folder.names(path) == ["real/a.txt"]
 
 
-def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
+def test_circular_links_name_no_file(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "a.txt")
     folder.link("self.txt", "self.txt")
     folder.link("ping", "pong")
@@ -224,7 +224,7 @@ def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
     assert (len(found.unmatched), found.unsupported) == (4, 1)
 
 
-def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> None:
+def test_folder_with_the_prefix_of_the_root_is_outside(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     (tmp_path / "library-of-others").mkdir()
     (tmp_path / "library-of-others" / "a.txt").write_bytes(SECRET)
@@ -257,7 +257,7 @@ def test_pipes_sockets_and_devices_are_never_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("swap", ["file", "folder", "root"])
 @proves("manifest.inside-root")
-def test_a_link_put_in_place_after_the_check_is_not_followed(tmp_path: Path, swap: str) -> None:
+def test_link_created_after_the_check_is_not_followed(tmp_path: Path, swap: str) -> None:
     folder = Folder(tmp_path, "sub/secret.txt")
     [source] = folder.expand("sub/secret.txt")
     assert folder.sources.read(source) == b"This is sub/secret.txt."
@@ -306,7 +306,7 @@ def test_link_created_during_the_check_is_not_followed(
 @pytest.mark.parametrize(
     "path", ["a" * 300 + ".txt", "/".join(["d" * 200] * 20), "d/" * 2000 + "a"]
 )
-def test_a_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
+def test_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
     folder = Folder(tmp_path)
     assert len(folder.expand(path, f"{path[:-3]}*").unmatched) == 2
 
@@ -338,7 +338,7 @@ def test_linked_manifest_belongs_to_the_folder_of_the_link(tmp_path: Path) -> No
     assert source.origin == str(folder.root / "m.jsonl")
 
 
-def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_manifest_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     sources = FileSources(supported)
     with raises_code("source_missing"):
         sources.expand(str(tmp_path / "gone" / "m.jsonl"), [Entry(1, "a.txt")])

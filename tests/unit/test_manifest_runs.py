@@ -50,7 +50,7 @@ def new_world(lib: LibraryFixture, **files: str) -> World:
 
 
 @proves("manifest.lines")
-def test_each_line_becomes_a_document_as_the_line_declares_it(lib: LibraryFixture) -> None:
+def test_each_line_becomes_a_document_with_its_declarations(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3), b__txt=story(30, "garden"), c__png="no text")
     path = manifest(
         lib,
@@ -77,7 +77,7 @@ def test_each_line_becomes_a_document_as_the_line_declares_it(lib: LibraryFixtur
 
 
 @proves("manifest.lines")
-def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixture) -> None:
+def test_one_bad_line_stops_the_whole_manifest(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
     path = manifest(lib, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
     lib.journal.clear()
@@ -89,7 +89,7 @@ def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixtur
 
 
 @proves("manifest.inside-root")
-def test_a_line_that_leads_outside_ingests_nothing_at_all(lib: LibraryFixture, tmp_path: Path):
+def test_line_outside_the_folder_stops_the_whole_manifest(lib: LibraryFixture, tmp_path: Path):
     world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
     (lib.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
@@ -131,7 +131,7 @@ def test_highest_priority_is_embedded_first(lib: LibraryFixture) -> None:
     assert [document.name for document in order] == ["c.txt", "a.txt", "b.txt"]
 
 
-def test_the_same_manifest_again_does_nothing(lib: LibraryFixture) -> None:
+def test_repeated_manifest_changes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
     path = manifest(lib, {"path": "*.txt", "tags": ["x"]})
     world.ingest(manifest=path)
@@ -172,7 +172,7 @@ def test_folder_sync_removes_missing_files_of_that_folder_only(lib: LibraryFixtu
     assert_settled(lib, world)
 
 
-def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> None:
+def test_missing_or_empty_root_removes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib)
     folder = lib.folder / "files" / "disk"
     world.ingest(lib.write("disk/a.txt", story(3)))
@@ -190,7 +190,7 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> No
     assert names(world) == []
 
 
-def test_a_bad_manifest_removes_nothing(lib: LibraryFixture) -> None:
+def test_bad_manifest_removes_nothing(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3))
     world.ingest(manifest=manifest(lib, "a.txt"))
     with raises_code("manifest_invalid"):
@@ -242,7 +242,7 @@ def test_run_does_what_the_dry_run_planned(lib: LibraryFixture) -> None:
     assert plan.requests > 0
 
 
-def test_documents_know_which_manifest_named_them_last(lib: LibraryFixture) -> None:
+def test_documents_record_the_last_manifest_that_named_them(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(3))
     path = str(lib.folder / "files" / "a.txt")
     origins: list[str] = []

@@ -92,7 +92,7 @@ def test_front_matter_is_removed_and_its_title_used(line: str, title: str | None
 @pytest.mark.parametrize(
     "text", ["---\n\nBody.\n\n---\n", "---\nBody text\n---\nMore", "x\n\n---\ntitle: y\n---"]
 )
-def test_rules_are_no_front_matter(text: str):
+def test_thematic_breaks_are_not_front_matter(text: str):
     assert {"Body.", "Body text", "title: y"} & set(texts_of(text))
 
 
@@ -102,7 +102,7 @@ def test_rules_are_no_front_matter(text: str):
     "![" * 500 + "the secret" + "](x)" * 500, "*" * 3000 + "the secret", "[" * 3000 + "the secret",
     "- " * 50 + "the secret",
 ])  # fmt: skip
-def test_nothing_is_lost_however_deep_it_lies(text: str):
+def test_deeply_nested_text_is_kept(text: str):
     assert "the secret" in "\n".join(texts_of(text))
 
 
@@ -158,7 +158,7 @@ def test_lists_of_contents_are_recognised(text: str, contents: int):
     assert all(block.chapter != "Contents" for block in blocks if not block.is_contents)
 
 
-def test_a_file_the_parser_trips_over_is_loaded_as_plain_text(monkeypatch: pytest.MonkeyPatch):
+def test_file_that_fails_in_the_parser_is_loaded_as_plain_text(monkeypatch: pytest.MonkeyPatch):
     def trip(*_: object) -> None:
         raise RecursionError
 

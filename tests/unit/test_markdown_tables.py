@@ -72,14 +72,14 @@ def test_markdown_tables_keep_all_cells(cells: list[list[str]]):
     "> | Meal | Limit |\n> |---|---|\n> | Breakfast | 15 EUR |", '"| 40 EUR |"',
     '"| a\\|b | c |  |"', '"| Tea |  |\n|  | 5 EUR |\n|  |  |\n| a\\|b | c |"',
 ])  # fmt: skip
-def test_a_quote_of_a_row_in_markdown_is_verified(quote: str):
+def test_quote_of_a_markdown_row_is_verified(quote: str):
     text = f"{MEALS}\nTea |\n| 5 EUR\n|\na|b | c"
     found = check_quotes(quote, [source(text)], lambda *_: SentenceRange(0, 0)).found
     assert [one.verified for one in found] == [True]
 
 
 @each_row("quote", ['"| Lunch | 15 EUR |"', '"| Lunch | 40 |  | EUR |"', '"| Lunch | 4 |"'])
-def test_a_quote_of_a_row_that_does_not_stand_there_is_not(quote: str):
+def test_quote_of_a_missing_markdown_row_is_not_verified(quote: str):
     found = check_quotes(quote, [source(MEALS)], lambda *_: SentenceRange(0, 0)).found
     assert [one.verified for one in found] == [False]
 

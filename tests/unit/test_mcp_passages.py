@@ -33,7 +33,7 @@ def passage(
 
 
 @proves("mcp.text-as-data")
-def test_no_text_can_end_its_passage_or_pose_as_another_one() -> None:
+def test_text_cannot_end_its_passage_or_imitate_another() -> None:
     rng = random.Random(5)
     pieces = [
         "~", "~~", "~~~", "\n", "[1] The Lamp › One, sentences 4-9\n", "words ", "\r", "\u2028",
@@ -50,7 +50,7 @@ def test_no_text_can_end_its_passage_or_pose_as_another_one() -> None:
         ], text
 
 
-def test_a_header_is_one_line_and_names_what_there_is() -> None:
+def test_header_is_one_line_and_names_known_members() -> None:
     rows = [
         (passage("x"), "The Lamp › One, sentences 4-9"),
         (passage("x", chapters=("The Lamp",)), "The Lamp, sentences 4-9"),
@@ -66,7 +66,7 @@ def test_a_header_is_one_line_and_names_what_there_is() -> None:
     assert long.startswith("t" * (MAX_LABEL_LENGTH - 1) + "… ›")
 
 
-def test_documents_that_share_a_title_are_told_apart_by_their_source() -> None:
+def test_documents_with_one_title_are_distinguished_by_source() -> None:
     shown = render_passages([
         passage("x", document=1, title="README", source="a/README.md", chapters=()),
         passage("y", document=2, title="Readme", source="b/README.md", chapters=()),
@@ -79,7 +79,7 @@ def test_documents_that_share_a_title_are_told_apart_by_their_source() -> None:
     ]
 
 
-def test_overlapping_passages_become_one_without_repetition_in_any_order() -> None:
+def test_overlapping_passages_are_merged_in_any_order() -> None:
     parts = [
         passage(TEXT[0:20], start=0, sids=(0, 1)),
         passage(TEXT[10:30], start=10, sids=(1, 2), chapters=("Two",)),

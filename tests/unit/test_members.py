@@ -72,7 +72,7 @@ def test_unusable_members_are_refused_by_name_others_are_read() -> None:
     }
 
 
-def test_an_encrypted_member_is_refused_alone() -> None:
+def test_encrypted_member_is_refused_alone() -> None:
     data = bytearray(zip_of({"open.md": "open", "secret.md": "secret"}))
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         at = data.rindex(mark)
@@ -118,7 +118,7 @@ def test_ambiguous_archives_are_refused() -> None:
             load("x.zip", zip_of(files))
 
 
-def test_an_archive_is_a_document_only_by_the_parts_at_its_top() -> None:
+def test_archive_is_a_document_only_by_its_top_level_parts() -> None:
     word = {"[Content_Types].xml": "<Types/>", "word/document.xml": "<document/>"}
     book = {"META-INF/container.xml": "<container/>"}
     below = {f"backup/{name}": text for name, text in (word | book).items()}

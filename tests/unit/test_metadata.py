@@ -27,7 +27,7 @@ ACCENTED = "Cafe\u0301"
 COMPOSED = "Caf\u00e9"
 
 
-def test_equal_metadata_are_equal_texts() -> None:
+def test_equal_metadata_has_equal_text() -> None:
     first = check_metadata({"b": 1, "a": {"y": [1.5, None], "x": "ü"}, COMPOSED: True})
     second = check_metadata({ACCENTED: True, "a": {"x": "ü", "y": (1.5, None)}, "b": 1})
     assert first == second == '{"Caf\u00e9":true,"a":{"x":"ü","y":[1.5,null]},"b":1}'
@@ -67,14 +67,14 @@ def test_metadata_refuses_other_values_with_their_key(value: Any, reason: str) -
     assert reason in str(refused.value)
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_self_containing_value_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(FieldError, match="nested"):
         check_metadata({"x": endless})
 
 
-def test_values_have_the_kind_that_their_form_says() -> None:
+def test_value_types_follow_their_form() -> None:
     kinds = {
         ValueKind.TEXT: [
             *("", "a", "2024", "true", "2024-02-30", "2024-13-01", "20240501", "2024-5-1"),
@@ -99,7 +99,7 @@ def test_values_have_the_kind_that_their_form_says() -> None:
         assert type_value(value) is None
 
 
-def test_equal_values_are_the_same_whatever_their_spelling() -> None:
+def test_equal_values_in_other_spellings_are_the_same() -> None:
     for first, second in (
         (1, 1.0), (COMPOSED, ACCENTED), ("2024-05-01T10:00", "2024-05-01T10:00:00.000Z"),
         ("2024-05-01T10:00Z", "2024-05-01T12:00+02:00"),
@@ -199,7 +199,7 @@ def test_invalid_conditions_are_explained() -> None:
         assert reason in str(refused.value), wanted
 
 
-def test_a_command_line_value_is_a_boolean_a_number_or_text() -> None:
+def test_command_line_value_is_a_boolean_a_number_or_text() -> None:
     for text, value in (
         ("true", True), ("false", False), ("True", "True"), ("5", 5), (" -5 ", -5), ("2.50", 2.5),
         ("1e3", 1000.0), ("007", "007"), ("1_000", "1_000"), ("nan", "nan"),

@@ -120,7 +120,7 @@ def test_ranking_metrics_of_documents() -> None:
     assert document_metrics(["a"], {"a": 0}, 10) == QueryMetrics()
 
 
-def test_a_phrase_hit_counts_by_the_first_passage_that_holds_one() -> None:
+def test_phrase_hit_has_the_rank_of_its_first_passage() -> None:
     assert phrase_metrics(4) == QueryMetrics(hit=1.0, reciprocal_rank=0.25, phrase_hit=1.0)
     assert phrase_metrics(None) == QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0)
 
@@ -128,16 +128,16 @@ def test_a_phrase_hit_counts_by_the_first_passage_that_holds_one() -> None:
 @pytest.mark.parametrize(
     "passage", ["THE\nlight  keeper", "at the light keeper's", "The Light Keeper"]
 )
-def test_a_phrase_stands_in_a_passage_whatever_its_case_and_line_breaks(passage: str) -> None:
+def test_phrase_matches_in_any_case_and_line_breaks(passage: str) -> None:
     assert phrase_matcher(["no such thing", "the light\tkeeper"])(passage)
 
 
-def test_a_phrase_does_not_stand_where_a_word_is_missing() -> None:
+def test_phrase_with_a_missing_word_does_not_match() -> None:
     assert not phrase_matcher(["the light keeper"])("the keeper of the light")
     assert not phrase_matcher([])("anything")
 
 
-def test_means_are_over_queries_with_the_figure_and_named() -> None:
+def test_means_cover_queries_with_the_figure() -> None:
     mixed = [
         QueryMetrics(hit=1.0, reciprocal_rank=1.0, ndcg=0.5),
         QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0),

@@ -78,7 +78,7 @@ def fail() -> None:
     raise ProviderUnavailable("It is restarting.")
 
 
-def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(drift: Drift) -> None:
+def test_changed_model_is_refused_and_nothing_is_stored(drift: Drift) -> None:
     lib, world = drift.lib, drift.lib.library.world("world")
     before = lib.sql("SELECT * FROM vectors ORDER BY text_hash")
     drift.embedder.changed = True
@@ -91,7 +91,7 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(drift: Drift) -> N
     assert world.jobs.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
 
 
-def test_probes_are_kept_by_the_first_run_and_not_asked_without_embedding(drift: Drift) -> None:
+def test_probes_are_stored_once_and_not_requested_without_embedding(drift: Drift) -> None:
     lib, asked = drift.lib, len(drift.embedder.documents)
     assert [name for (name,) in lib.sql("SELECT probe FROM probes ORDER BY probe")] == sorted(
         PROBES
@@ -101,7 +101,7 @@ def test_probes_are_kept_by_the_first_run_and_not_asked_without_embedding(drift:
     assert len(drift.embedder.documents) == asked
 
 
-def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: LibraryFixture) -> None:
+def test_local_model_is_identified_by_digest_without_probes(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
     assert lib.sql("SELECT count(*) FROM probes") == [(0,)]
 
@@ -109,7 +109,7 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(lib: Libr
 # Questions
 
 
-def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(drift: Drift) -> None:
+def test_changed_model_is_noticed_by_the_first_query_of_a_process(drift: Drift) -> None:
     drift.embedder.changed = True
     world = drift.process()
     for ask in (world.search, world.answer):
@@ -261,7 +261,7 @@ def test_unconfirmed_query_does_not_survive_an_erasure(drift: Drift) -> None:
     assert lib.sql("SELECT count(*) FROM query_cache WHERE vector <> x''") == [(1,)]
 
 
-def test_a_provider_that_failed_may_have_another_model_when_it_is_back(drift: Drift) -> None:
+def test_provider_is_checked_again_after_an_outage(drift: Drift) -> None:
     embedder, world = drift.embedder, drift.process()
     world.search("harbour")
     embedder.before = fail
@@ -272,7 +272,7 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(drift: Dr
         world.search("water")
 
 
-def test_a_cached_question_needs_no_provider(drift: Drift) -> None:
+def test_cached_query_needs_no_provider(drift: Drift) -> None:
     found = drift.process().search("harbour").passages
     assert found
 

@@ -74,7 +74,7 @@ def test_passage_in_another_language_has_the_beginning_of_a_name(text: str, foun
     assert has_names_across(text, names, "english") is found
 
 
-def test_names_that_are_spelt_otherwise_are_not_compared() -> None:
+def test_names_in_other_spellings_are_not_compared() -> None:
     def compare(query: str, stemmer: str, text: str) -> bool | None:
         return has_names_across(text, find_names(query, stemmer), stemmer)
 

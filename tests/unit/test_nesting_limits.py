@@ -39,7 +39,7 @@ def test_deep_lists_and_tables_of_pages_are_flattened():
     assert lines_of("a.html", row * 12 + "deep")[-1] == "a | " + "h i a " * 4 + "deep"
 
 
-def test_the_text_of_deep_links_in_pages_is_not_collected_again():
+def test_text_of_deeply_nested_links_is_collected_once():
     line = Inline()
     start = line.position()
     for _ in range(16):
@@ -52,7 +52,7 @@ def test_the_text_of_deep_links_in_pages_is_not_collected_again():
 @pytest.mark.parametrize(
     ("name", "before", "after", "allowed"), [("a.json", "[", "]", 90), ("a.rtf", "{", "}", 9_000)]
 )
-def test_groups_in_groups_are_refused(name: str, before: str, after: str, allowed: int):
+def test_nested_groups_are_refused(name: str, before: str, after: str, allowed: int):
     def made(depth: int) -> bytes:
         inner = before * depth + '"deep"' + after * depth
         return (f"{{\\rtf1 {inner}}}" if name == "a.rtf" else inner).encode()
@@ -63,7 +63,7 @@ def test_groups_in_groups_are_refused(name: str, before: str, after: str, allowe
 
 
 @proves("loader.archive-limits")
-def test_xml_deeper_than_its_parser_follows_is_refused():
+def test_xml_over_the_parser_depth_is_refused():
     control = ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>")
     assert load(*nested(*control, 110)).blocks[-1].text == "Deep."
     with raises_code("source_unsafe"):

@@ -86,7 +86,7 @@ def test_text_outputs_are_kept_and_pictures_are_not() -> None:
     assert loaded.blocks[3].header_rows == 1
 
 
-def test_a_notebook_states_its_title_and_authors() -> None:
+def test_notebook_has_its_title_and_authors() -> None:
     metadata = {"title": "Of ferries", "authors": [{"name": "Ida  Quill"}, "B. Ell", {}, 3]}
     loaded = read(markdown("Text"), metadata=metadata)
     assert (loaded.title, loaded.properties.title) == ("Of ferries", "Of ferries")

@@ -141,6 +141,6 @@ def test_ocr_changes_only_the_recipe_of_scans():
     assert recipe(on, scan, False) == recipe(off, scan)
 
 
-def test_a_pdf_with_text_reads_the_same_with_recognition():
+def test_pdf_with_text_reads_the_same_with_ocr():
     data = make_pdf([Page(column(LINES))])
     assert load("a.pdf", data, ParseOptions(ocr=True)) == load("a.pdf", data)

@@ -95,14 +95,14 @@ def test_odf_headings_make_numbered_chapters() -> None:
 
 
 @proves("reading.every-surface")
-def test_places_are_decided_by_nothing_that_follows() -> None:
+def test_places_do_not_depend_on_later_text() -> None:
     pieces = [h("A", 2), p("a"), h("B", 1), p("b"), h("C", 2), ul("c")]
     whole = loaded("".join(pieces)).blocks
     for count in range(1, len(pieces)):
         assert loaded("".join(pieces[:count])).blocks == whole[:count]
 
 
-def test_styles_tell_quotations_code_and_captions() -> None:
+def test_styles_identify_quotations_code_and_captions() -> None:
     derived = '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="{}"/>'
     for name, kind in (
         ("Quotations", BlockKind.QUOTE), ("Preformatted_20_Text", BlockKind.CODE),
@@ -145,7 +145,7 @@ def test_items_have_the_numbers_of_their_list() -> None:
     assert texts(ul("x")) == ["- x"]
 
 
-def test_tables_know_their_header_and_read_cells_once() -> None:
+def test_tables_have_a_header_and_each_cell_once() -> None:
     covered = "<table:covered-table-cell/>"
     wide = cell("wide", ' table:number-columns-spanned="2"')
     body = table(
@@ -163,7 +163,7 @@ def test_tables_know_their_header_and_read_cells_once() -> None:
     assert len(texts(table([hostile, "y"]))[0]) < 1000
 
 
-def test_notes_and_boxes_follow_the_paragraph_they_hang_on() -> None:
+def test_notes_and_boxes_follow_their_paragraph() -> None:
     shape = f"<draw:custom-shape>{p('shaped')}</draw:custom-shape>"
     body = (
         p(f"One{note('noted')} more.{box(p('boxed'))}<draw:g>{shape}</draw:g>")
@@ -191,7 +191,7 @@ def test_contents_and_indexes_are_marked() -> None:
     assert [block.text for block in found.blocks if not block.is_contents] == ["One", "Text."]
 
 
-def test_formulas_charts_and_pictures_stand_at_their_place() -> None:
+def test_formulas_charts_and_pictures_keep_their_place() -> None:
     image = '<draw:image xlink:href="Pictures/a.png"/><svg:desc>A lamp</svg:desc>'
     formula = '<draw:object xlink:href="./Object 1"/><draw:image xlink:href="./r"/>'
     chart = '<draw:object xlink:href="./Object 2"/>'
@@ -283,7 +283,7 @@ def test_odf_unreadable_files_are_refused_by_kind() -> None:
     assert [block.text for block in load("a.odt", damaged).blocks] == ["x"]
 
 
-def test_a_file_with_any_damage_is_read_or_refused() -> None:
+def test_damaged_file_is_read_or_refused() -> None:
     chance = random.Random(7)
     whole = flat(h("One") + p("x" + note("n")) + ul("a", ul("b")) + table(["a", "b"]))
     for _ in range(150):

@@ -57,7 +57,7 @@ def ask(lib: LibraryFixture, work: Callable[[], bytes], key: str = "k") -> bytes
 
 
 @troubled
-def test_unstorable_reply_is_given_and_stored_later(
+def test_unstorable_reply_is_returned_and_stored_later(
     lib: LibraryFixture, trouble: Trouble, error: type[Exception]
 ) -> None:
     done: list[str] = []
@@ -93,7 +93,7 @@ def test_failed_work_without_storage_can_be_retried(
     assert ask(lib, lambda: b"at last") == b"at last"
 
 
-def test_a_key_that_is_at_work_is_busy_all_the_same(lib: LibraryFixture) -> None:
+def test_key_in_use_is_busy_despite_the_failure(lib: LibraryFixture) -> None:
     def work() -> bytes:
         with raises_code("idempotency_key_busy"):
             ask(lib, lambda: b"never")
@@ -102,7 +102,7 @@ def test_a_key_that_is_at_work_is_busy_all_the_same(lib: LibraryFixture) -> None
     assert ask(lib, work) == b"once"
 
 
-def test_no_more_is_remembered_than_there_is_room_for(
+def test_remembered_replies_are_limited(
     lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(once, "MAX_UNWRITTEN", 1)

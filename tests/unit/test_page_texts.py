@@ -140,7 +140,7 @@ def keys_of(literal: str) -> set[str]:
     return {part.split(":")[0].strip() for part in top.split(",")}
 
 
-def test_texts_stand_in_the_tables_alone() -> None:
+def test_texts_occur_only_in_the_tables() -> None:
     found = {name: texts_in_script(source) for name, source in scripts().items()}
     markup = Markup()
     markup.feed(page_files()["index.html"].decode())
@@ -152,7 +152,7 @@ def test_texts_stand_in_the_tables_alone() -> None:
     assert texts_in_script(planted) == ["Similar words", "Nothing found.", "all of ${n}"]
 
 
-def test_every_language_has_the_texts_of_english() -> None:
+def test_every_language_has_all_english_texts() -> None:
     found = {name: differences(table, tables()["en"]) for name, table in tables().items()}
     assert found == {"en": [], "de": []}
     offered = re.search(r"LANGUAGES = (\[.*\]);", scripts()["common/texts.js"])
@@ -167,7 +167,7 @@ def test_every_language_has_the_texts_of_english() -> None:
     assert differences({"a": {}}, english) == ["a.b is missing", "a.c is missing"]
 
 
-def test_modules_fill_in_what_their_texts_name() -> None:
+def test_modules_fill_in_the_placeholders_of_their_texts() -> None:
     known = dict(entries(tables()["en"]))
     wrong = [
         (module, path, names)

@@ -32,7 +32,7 @@ def texts(page: Any) -> list[str]:
     return [one.text for one in page.sentences]
 
 
-def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> None:
+def test_page_has_its_sentences_in_order_with_spans(world: World) -> None:
     page = world.documents.sentences("ferry.md")
     text = world.documents.text("ferry.md")
     assert texts(page)[:7] == SENTENCES
@@ -43,14 +43,14 @@ def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> N
     assert page.doc_id == world.documents.get(1).doc_id
 
 
-def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
+def test_each_sentence_names_the_place_where_it_begins(world: World) -> None:
     places = [(one.chapter, one.section) for one in world.documents.sentences(1).sentences]
     assert places[0] == ("The Ferry", "The Ferry")
     assert places[2:4] == [("One", "One")] * 2
     assert places[4:] == [("Two", "Two")] * 4
 
 
-def test_without_chapters_the_title_stands_for_them(lib: LibraryFixture) -> None:
+def test_title_replaces_missing_chapters(lib: LibraryFixture) -> None:
     world = lib.world("plain", note__txt="The key hangs there. Nobody takes it.")
     world.ingest(str(lib.folder / "files" / "plain" / "note.txt"), title="Keys")
     assert {(one.chapter, one.section) for one in world.documents.sentences(1).sentences} == {
@@ -84,7 +84,7 @@ def test_pages_end_with_the_document(
     {"offset": 2**31}, {"offset": 10**30}, {"limit": 0}, {"limit": -1}, {"limit": 1001},
     {"limit": False}, {"limit": 2.0}, {"limit": "5"}, {"limit": float("nan")},
 ])  # fmt: skip
-def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
+def test_invalid_page_is_refused_before_anything_is_read(
     world: World, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidArgument):
@@ -93,7 +93,7 @@ def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
         world.reader("ann").sentences("no such book", **wrong)
 
 
-def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> None:
+def test_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> None:
     with raises_code("document_not_found"):
         world.documents.sentences("nothing.md")
     with raises_code("document_not_found"):
@@ -101,7 +101,7 @@ def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> 
 
 
 @pytest.mark.parametrize("step", range(2, 12))
-def test_the_pages_are_those_of_the_revision_in_force(lib: LibraryFixture, world: World, step: int):
+def test_pages_belong_to_the_active_revision(lib: LibraryFixture, world: World, step: int):
     before = world.documents.sentences(1)
     path = lib.write("world/ferry.md", "# Late\n\n" + TEXT)
     with suppress(Stopped):
@@ -121,7 +121,7 @@ def test_the_pages_are_those_of_the_revision_in_force(lib: LibraryFixture, world
 # What was read, and what is damaged
 
 
-def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
+def test_page_past_the_position_is_empty_like_past_the_end(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=5)
     ahead = [reader.sentences(offset=first) for first in (6, 7, 8, 500)]
@@ -129,7 +129,7 @@ def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) 
     assert all((page.last, page.more) == (-1, False) for page in ahead)
 
 
-def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) -> None:
+def test_reader_without_a_position_has_no_page(lib: LibraryFixture, world: World) -> None:
     with raises_code("no_reading_position"):
         world.reader("ann").sentences()
     with raises_code("no_reading_position"):
@@ -138,14 +138,14 @@ def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) 
         lib.library.create_world("empty").reader("ann").sentences()
 
 
-def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
+def test_title_found_in_the_text_is_hidden_from_readers(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=2)
     assert reader.sentences().title == "ferry.md"
     assert reader.sentences().sentences[0].chapter == "The Ferry"
 
 
-def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(lib: LibraryFixture, world: World):
+def test_sentence_unlike_its_checksum_is_not_shown(lib: LibraryFixture, world: World):
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
     lib.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
@@ -157,7 +157,7 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(lib: LibraryFixtu
     assert texts(reader.sentences(limit=3)) == SENTENCES[:3]
 
 
-def test_damage_ahead_of_a_reader_is_not_noticed(lib: LibraryFixture, world: World) -> None:
+def test_unread_damage_is_not_noticed(lib: LibraryFixture, world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
     before = reader.sentences()
@@ -165,13 +165,13 @@ def test_damage_ahead_of_a_reader_is_not_noticed(lib: LibraryFixture, world: Wor
     assert reader.sentences() == before
 
 
-def test_bytes_that_are_no_text_are_damage(lib: LibraryFixture, world: World) -> None:
+def test_bytes_that_are_not_text_are_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 
 
-def test_a_sentence_that_is_missing_is_damage(lib: LibraryFixture, world: World) -> None:
+def test_missing_sentence_is_damage(lib: LibraryFixture, world: World) -> None:
     lib.sql("DELETE FROM sentences WHERE sid = 3")
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
@@ -180,7 +180,7 @@ def test_a_sentence_that_is_missing_is_damage(lib: LibraryFixture, world: World)
 # Who may
 
 
-def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
+def test_caller_bound_to_a_reader_gets_no_pages_of_the_world(
     lib: LibraryFixture, world: World
 ) -> None:
     world.reader("ann").set_position("ferry.md", sentence=2)

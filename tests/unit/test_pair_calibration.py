@@ -46,7 +46,7 @@ def _shipped() -> list[Calibration | None]:
     return [LocalEmbedder(LocalModel()).profile.calibration]
 
 
-def test_pairs_are_on_the_scale_of_similarities_or_give_nothing() -> None:
+def test_pairs_are_on_the_scale_of_similarities_or_unused() -> None:
     cosine, dot = measured(0.3), measured(0.3, Distance.DOT)
     assert dot.threshold_low == pytest.approx((cosine.threshold_low + 1) / 2, abs=1e-3)
     assert dot.threshold_high == pytest.approx((cosine.threshold_high + 1) / 2, abs=1e-3)

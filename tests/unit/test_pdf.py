@@ -35,7 +35,7 @@ def test_pdf_lines_of_a_paragraph_are_joined_up_to_a_gap():
     assert texts(Page([*column(FULL), *column(FULL, top=650)])) == [" ".join(FULL)] * 2
 
 
-def test_an_indent_after_a_full_stop_begins_a_paragraph():
+def test_indent_after_a_full_stop_begins_a_paragraph():
     first = [*FULL[:2], "was light. The keeper of the landing wrote the hour in books."]
     words = [
         *column(first), *column(["   " + FULL[0].strip()], top=684), *column(FULL[1:], top=672),
@@ -76,12 +76,12 @@ def test_pdf_two_columns_are_read_in_order(across: bool):
     assert text == " ".join([*LEFT, *RIGHT])
 
 
-def test_a_heading_across_both_columns_is_read_before_them():
+def test_heading_across_both_columns_precedes_them():
     title = Words(150, 750, "A title that stands across both of the columns")
     assert " ".join(texts(Page([*in_columns(across=True), title]))).startswith(title.text)
 
 
-def test_rows_of_a_table_stay_rows():
+def test_rows_of_a_table_are_kept():
     rows = [
         ("lamp", "3", "brass"), ("oar", "2", "ash"), ("rope", "12", "hemp"), ("bell", "1", "tin"),
     ]  # fmt: skip
@@ -137,7 +137,7 @@ def drawn(*parts: str, y: float = 720) -> bytes:
     return b"BT /F1 10 Tf 1 0 0 1 72 %g Tm [%s] TJ ET\n" % (y, back)
 
 
-def test_an_accent_over_a_letter_is_composed_with_it():
+def test_accent_over_a_letter_is_composed_with_it():
     rows = (
         (("the B¨", "arenreiter score"), "the Bärenreiter score"),
         (("Fran¸", "cois"), "François"),
@@ -180,7 +180,7 @@ def test_a_raised_accent_is_composed_with_its_capital():
     ("and then -", "he left", "and then - he left"), ("漢字", "漢字", "漢字漢字"),
     ("one", "two", "one two"),
 ])  # fmt: skip
-def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
+def test_hyphen_at_a_line_end_is_removed_unless_part_of_the_word(
     before: str, after: str, whole: str
 ):
     lines = ["the sea-side of the land and the sea to the Glassboot", before, after]
@@ -188,7 +188,7 @@ def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
     assert kept + between + after == whole
 
 
-def test_broken_words_are_mended_and_ligatures_are_letters():
+def test_divided_words_are_joined_and_ligatures_become_letters():
     lines = [
         "The oﬃce of the ferry was not far from there, and the pas-",
         "sengers could ﬁnd the ﬂoor of it wet in the early morn\xad",
@@ -247,7 +247,7 @@ def test_page_numbers_are_dropped_and_running_heads_kept_once():
     assert [len(block.pages) for block in blocks[1:]] == [5]
 
 
-def test_pdf_edge_lines_and_numbers_of_their_own_stay():
+def test_pdf_edge_lines_and_other_numbers_are_kept():
     pages = [
         Page(column([f"{word} is said of it", *FULL])) for word in ("One", "Two", "Six", "Ten")
     ]
@@ -260,7 +260,7 @@ def test_pdf_edge_lines_and_numbers_of_their_own_stay():
 
 
 @pytest.mark.parametrize("rule", ["-", "---", "- - -", "- iv -", "i", "·", "#"])
-def test_a_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
+def test_line_of_marks_at_the_edge_of_a_page_is_read(rule: str):
     pages = [Page([Words(300, 760, rule), *column(FULL), Words(300, 30, rule)]) for _ in range(5)]
     assert FULL[0] in "\n".join(texts(*pages))
 
@@ -314,7 +314,7 @@ def test_pdf_headings_are_found_by_words_lines_and_pages():
     assert [block.chapter for block in blocks] == [None, FIRST_WORDS]
 
 
-def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
+def test_outline_entry_without_a_target_uses_the_next_one():
     outline = [Bookmark("Part", -1), Bookmark("Inner", 1, None, 1)]
     page = [Words(72, 740, "Part"), Words(72, 720, "Inner"), *column(FULL, top=690)]
     blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=outline).blocks
@@ -326,7 +326,7 @@ def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
     assert [(block.chapter, block.section) for block in named][-1] == ("Inner", None)
 
 
-def test_without_an_outline_chapters_are_told_as_in_plain_text():
+def test_without_an_outline_chapters_are_found_as_in_plain_text():
     words = [Words(72, 700, "CHAPTER I"), *column(FULL, top=660)]
     blocks = loaded(Page(words)).blocks
     assert [(block.kind, block.chapter) for block in blocks] == [
@@ -368,7 +368,7 @@ def test_pdf_generated_titles_are_left_out(junk: str):
     ("Jane Doe and John Roe", ("Jane Doe", "John Roe")), ("(anonymous)", ()),
     ("Unknown; Jane Doe", ("Jane Doe",)), ("", ()),
 ])  # fmt: skip
-def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
+def test_authors_are_separated(written: str, names: tuple[str, ...]):
     assert parse_authors(written) == names
 
 

@@ -58,7 +58,7 @@ def apart(left: str, right: str, numbers: range) -> list[Page]:
 
 
 @proves("loader.running-heads")
-def test_lines_that_count_with_the_pages_but_are_text_stay() -> None:
+def test_page_counts_that_are_text_are_kept() -> None:
     first = range(1, 5)
     files = {
         "years in titles": (heads("Schedule of fees, year {}", range(2021, 2025)), b""),

@@ -181,7 +181,7 @@ def test_child_process_draws_the_same():
         parser.close()
 
 
-def test_folder_removes_what_was_not_used_longest(tmp_path: Path):
+def test_folder_removes_the_least_recently_used_files(tmp_path: Path):
     folder = PictureFolder(tmp_path, max_bytes=4000, reserve=0)
     for name in ("a", "b", "c"):
         folder.write(WORLD, "book", "ff", name, name.encode() * 1200)

@@ -65,7 +65,7 @@ def test_only_missing_files_within_the_roots_are_removed() -> None:
     assert removed([document("/a/1.txt")], [source("/a/0.txt")]) == []
 
 
-def test_files_passed_over_or_not_meant_are_kept() -> None:
+def test_skipped_and_unlisted_files_are_kept() -> None:
     documents = [document("/a/page"), document("/a/.hidden/x.txt"), document("/a/gone.txt")]
     assert removed(
         documents, [source("/a/1.txt")], Root("/a", 1), there=["/a/page", "/a/.hidden/x.txt"]
@@ -172,7 +172,7 @@ def planned(
     )  # fmt: skip
 
 
-def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
+def test_plan_counts_each_outcome_and_the_requests() -> None:
     known = [document("/changed"), document("/same")]
 
     plan = planned(

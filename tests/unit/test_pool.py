@@ -22,7 +22,7 @@ async def settled(tried: Pool) -> None:
         await asyncio.sleep(0)
 
 
-def test_what_is_made_and_what_is_raised_reaches_whoever_waits() -> None:
+def test_results_and_exceptions_reach_the_caller() -> None:
     def fail() -> None:
         raise LookupError
 
@@ -43,7 +43,7 @@ def test_early_end_of_an_iterator_is_an_error() -> None:
         asyncio.run(asked())
 
 
-def test_no_more_run_or_wait_than_may_and_the_rest_is_refused() -> None:
+def test_running_and_waiting_calls_are_limited() -> None:
     go_on, began = threading.Event(), threading.Semaphore(0)
     names: set[str] = set()
 
@@ -100,7 +100,7 @@ def test_few_calls_run_at_once_and_the_others_follow_in_order() -> None:
     asyncio.run(asked())
 
 
-def test_calls_that_wait_for_something_do_not_hold_up_the_others() -> None:
+def test_waiting_calls_do_not_block_the_others() -> None:
     go_on, beside = threading.Event(), threading.Event()
 
     async def asked() -> None:
@@ -118,7 +118,7 @@ def test_calls_that_wait_for_something_do_not_hold_up_the_others() -> None:
     assert not beside.is_set()
 
 
-def test_a_call_waits_for_a_thread_if_the_system_gives_no_further_one(
+def test_call_waits_for_a_thread_if_none_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     go_on = threading.Event()
@@ -145,7 +145,7 @@ def test_a_call_waits_for_a_thread_if_the_system_gives_no_further_one(
     assert asyncio.run(asked()) == [True, "second"]
 
 
-def test_one_request_after_another_is_done_by_one_thread() -> None:
+def test_sequential_requests_use_one_thread() -> None:
     async def asked() -> set[int]:
         tried = pool(8)
         both = threading.Barrier(2)
@@ -176,7 +176,7 @@ def test_caller_that_times_out_leaves_work_counted() -> None:
     asyncio.run(asked())
 
 
-def test_who_goes_away_leaves_the_thread_taken_until_its_work_ends() -> None:
+def test_abandoned_call_occupies_its_thread_until_it_ends() -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -198,7 +198,7 @@ def test_who_goes_away_leaves_the_thread_taken_until_its_work_ends() -> None:
     asyncio.run(asked())
 
 
-def test_a_closed_pool_begins_nothing_more_and_lets_its_threads_go() -> None:
+def test_closed_pool_starts_nothing_and_releases_its_threads() -> None:
     go_on, began = threading.Event(), threading.Event()
     ran: list[str] = []
 
@@ -230,7 +230,7 @@ def test_a_closed_pool_begins_nothing_more_and_lets_its_threads_go() -> None:
     assert ran == ["first"]
 
 
-def test_threads_that_have_nothing_to_do_leave_when_the_pool_is_closed() -> None:
+def test_idle_threads_end_when_the_pool_is_closed() -> None:
     async def asked() -> None:
         before = set(threading.enumerate())
         tried = pool(4)
@@ -244,7 +244,7 @@ def test_threads_that_have_nothing_to_do_leave_when_the_pool_is_closed() -> None
 
 
 @proves("tenants.no-stall")
-def test_a_request_over_its_time_is_cancelled_or_never_started() -> None:
+def test_request_over_its_time_is_cancelled_or_never_started() -> None:
     running, cancelled, started = threading.Event(), threading.Event(), list[str]()
 
     def work() -> None:
@@ -289,7 +289,7 @@ def test_callers_take_turns_in_the_queue() -> None:
 
 
 @proves("tenants.no-stall")
-def test_calls_that_take_long_leave_threads_to_other_callers() -> None:
+def test_slow_calls_leave_threads_to_other_callers() -> None:
     go_on, began = threading.Event(), threading.Semaphore(0)
 
     def work() -> bool:

@@ -199,7 +199,7 @@ def test_bullets_are_inherited_from_the_layout_and_the_master() -> None:
         assert texts(given, layout=layout, master=master) == [text], given
 
 
-def test_schemes_of_numbers_are_written_as_powerpoint_does() -> None:
+def test_number_schemes_are_written_as_in_powerpoint() -> None:
     for scheme, count, marker in (
         ("arabicParenBoth", 2, "(2)"), ("alphaUcPeriod", 2, "B."), ("romanLcParenR", 4, "iv)"),
         ("romanUcPeriod", 9, "IX."), ("arabicPlain", 3, "3"), ("circleNumDbPlain", 3, "③"),
@@ -213,7 +213,7 @@ def test_schemes_of_numbers_are_written_as_powerpoint_does() -> None:
 # Tables, charts and diagrams
 
 
-def test_a_table_is_rows_of_cells_and_knows_its_header() -> None:
+def test_table_has_rows_of_cells_and_a_header() -> None:
     merged = '<a:tc hMerge="1"><a:txBody><a:p><a:r><a:t>unseen</a:t></a:r></a:p></a:txBody></a:tc>'
     rows = (["Item", "Price"], ["Lamp¶brass", "4"], ["Both", merged], ["", ""])
     for properties, header in ((' firstRow="1"', 1), (' firstRow="0"', 0), ("", 0)):
@@ -236,7 +236,7 @@ CHART = f"""<c:chartSpace {NAMES}><c:chart><c:title><c:tx><c:rich>{line("Sales")
 </c:title></c:valAx></c:plotArea></c:chart></c:chartSpace>"""
 
 
-def test_chart_keeps_the_titles_and_leaves_values_out() -> None:
+def test_chart_keeps_its_titles_and_omits_values() -> None:
     found = loaded(
         frame('<c:chart r:id="c1"/>'),
         relations=[("c1", "chart", "../charts/chart1.xml")],
@@ -245,7 +245,7 @@ def test_chart_keeps_the_titles_and_leaves_values_out() -> None:
     assert [block.text for block in found.blocks] == ["Sales", "Boats"]
 
 
-def test_a_diagram_is_an_outline() -> None:
+def test_diagram_is_an_outline() -> None:
     def point(id: str, text: str = "") -> str:
         return f'<dgm:pt modelId="{id}"><dgm:t>{line(text) if text else ""}</dgm:t></dgm:pt>'
 
@@ -269,7 +269,7 @@ def test_a_diagram_is_an_outline() -> None:
 # Pictures
 
 
-def test_pictures_stand_at_their_place_with_their_words() -> None:
+def test_pictures_keep_their_place_and_words() -> None:
     fill = '<a:blipFill><a:blip r:embed="i1"/></a:blipFill>'
     ole = (
         "<mc:AlternateContent><mc:Choice/><mc:Fallback><p:oleObj>"
@@ -293,7 +293,7 @@ def test_pictures_stand_at_their_place_with_their_words() -> None:
 # Damage and harm
 
 
-def test_damaged_parts_cost_no_other_slide_and_are_told() -> None:
+def test_damaged_part_loses_no_other_slide_and_is_reported() -> None:
     slides = [title("One"), title("Two"), title("Three")]
     found = loaded(
         *slides,
@@ -304,7 +304,7 @@ def test_damaged_parts_cost_no_other_slide_and_are_told() -> None:
     assert found.warnings == ("Slides that are damaged or missing: 3.",)
 
 
-def test_files_that_are_no_presentation_are_refused() -> None:
+def test_files_that_are_not_presentations_are_refused() -> None:
     bomb = f'<!DOCTYPE x [<!ENTITY a "b">]><p:sld {NAMES}>&a;</p:sld>'
     for data, refusal in (
         (pptx(""), "source_empty"),
@@ -316,7 +316,7 @@ def test_files_that_are_no_presentation_are_refused() -> None:
             load("a.pptx", data)
 
 
-def test_a_file_with_any_damage_is_read_or_refused() -> None:
+def test_damaged_file_is_read_or_refused() -> None:
     chance = random.Random(7)
     whole = pptx(title("One") + table(["a", "b"]), notes={1: shape("n", kind="body")})
     for _ in range(60):

@@ -56,7 +56,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_row_brings_a_provider_with_settings_and_keys(
+def test_row_registers_a_provider_with_settings_and_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACME", "k-1")
@@ -81,7 +81,7 @@ def test_a_row_brings_a_provider_with_settings_and_keys(
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
+def test_row_registers_a_reranker(tmp_path: Path) -> None:
     write(tmp_path, '[rerank]\nkind = "acme"\nmodel = "small"\n')
     with open_library(tmp_path, create=True) as library:
         options = library._components.rerank
@@ -98,7 +98,7 @@ def test_a_row_brings_a_reranker(tmp_path: Path) -> None:
     '[google]\nmodel = "gemini-embedding-001"\n', 'sentence_transformers_model = "BAAI/bge-m3"\n',
     '[rerank]\nkind = "sentence-transformers"\nmodel = "x"\n',
 ])  # fmt: skip
-def test_a_provider_that_is_not_installed_is_refused(
+def test_uninstalled_provider_is_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables(), "embedders", {})
@@ -108,7 +108,7 @@ def test_a_provider_that_is_not_installed_is_refused(
         open_library(tmp_path, create=True)
 
 
-def test_a_model_that_is_not_installed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_uninstalled_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tables(), "embedders", {})
     monkeypatch.setattr(tables(), "members", {})
     with truespan.open(tmp_path, create=True) as library:

@@ -44,14 +44,14 @@ def test_strict_threshold_and_check_equal_the_floor(distance, floor):
 @proves("search.floor-in-request")
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
 @given(floor=FLOORS)
-def test_the_threshold_lets_through_next_to_nothing_below_the_floor(distance, floor):
+def test_threshold_accepts_almost_nothing_below_the_floor(distance, floor):
     least = float32(floor)
     assert similarity(threshold(floor, distance), distance) <= least
     assert similarity(threshold(floor, distance), distance) > least - 1e-6
 
 
 @given(raw=FLOATS)
-def test_a_better_raw_score_is_never_a_worse_similarity(raw):
+def test_better_raw_score_is_never_a_worse_similarity(raw):
     worse = math.nextafter(raw, -2)
     assert similarity(raw, "cosine") == raw
     assert similarity(raw, "dot") >= similarity(worse, "dot")

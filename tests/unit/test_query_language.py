@@ -24,7 +24,7 @@ UNKNOWN = other_profile()
     # Too short to tell.
     ("the key", None), ("de la casa", None), ("Mietvertrag", None), ("Miami", None), ("", None),
 ])  # fmt: skip
-def test_query_language_is_told_by_a_few_words(query: str, language: str | None) -> None:
+def test_query_language_is_detected_from_a_few_words(query: str, language: str | None) -> None:
     assert query_language(MULTILINGUAL, query) == language
     # One language, or no known one: nothing could follow from it.
     assert query_language(ENGLISH, query) is None

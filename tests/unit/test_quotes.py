@@ -56,7 +56,7 @@ def test_verbatim_words_are_verified_in_any_typography(quote: str) -> None:
     "„hangs on hook eight", "「hangs on hook eight", "``hangs on hook eight",
     "“She said “hangs on hook seven” to him.”", '“the "spare key" lies “hangs on hook seven””',
 ])  # fmt: skip
-def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
+def test_unmatched_words_are_not_verified(quote: str) -> None:
     found = check_quotes(quote, [source(TEXT)], sids)
     assert [one.verified for one in found.found] == [False]
     assert QuoteVerdict.VERBATIM not in [one.verdict for one in found.found]
@@ -73,7 +73,7 @@ def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
     ("“Unclosed, with “one” in it.", 2), ("“One.\n\n“Two.”\n\n“Three.", 3),
     ('A foot is 12" and a key `x` and ```code```.', 0),
 ])  # fmt: skip
-def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
+def test_only_quotes_are_checked(answer: str, count: int) -> None:
     assert len(list(quotes_in(answer))) == count
 
 
@@ -110,7 +110,7 @@ def test_quotes_span_adjacent_chunks_and_no_gap() -> None:
     ]
 
 
-def test_folding_keeps_track_of_where_each_character_came_from() -> None:
+def test_folding_keeps_the_origin_of_each_character() -> None:
     text = "  A …  —  b\u00adc\n\n“d”"
     folded, origins = fold(text)
     assert folded == 'A ...-bc "d"'
@@ -124,17 +124,17 @@ def test_folding_keeps_track_of_where_each_character_came_from() -> None:
     ("सीता", "सीता गेली", True), ("cafe",
     "cafe\u0301 noir", False), ("鍵は", "その鍵は七番", True),
 ])  # fmt: skip
-def test_the_marks_upon_a_letter_belong_to_its_word(quote: str, text: str, stands: bool) -> None:
+def test_combining_marks_belong_to_their_word(quote: str, text: str, stands: bool) -> None:
     assert verified(f"“{quote}”", source(text)) == [stands]
 
 
 @each_row("mark", ["“", '"', "'", "``", "「", "„", "«", "”", "‘", "' a b c d", " 'a", "\n> “"])
-def test_any_number_of_marks_is_read_in_a_moment(mark: str) -> None:
+def test_many_combining_marks_are_read_quickly(mark: str) -> None:
     assert len(list(quotes_in((mark * 20_000) + "x"))) <= 20_001
 
 
 @each_row("inside", [" ", "[1] ", "…", "[", "[1 "])
-def test_a_quote_of_any_length_is_checked_in_a_moment(inside: str) -> None:
+def test_long_quote_is_checked_quickly(inside: str) -> None:
     assert verified(f"“x {inside * 20_000}x”") == [False]
 
 
@@ -231,7 +231,7 @@ def rows(table: str) -> list[list[str]]:
     return [line.strip().split(" | ") for line in table.strip().splitlines()]
 
 
-def test_a_quote_cuts_neither_words_nor_numbers() -> None:
+def test_quote_may_not_cut_words_or_numbers() -> None:
     wrong = [
         (text, quote, stands)
         for table, stands in ((WHOLE, True), (CUT, False))

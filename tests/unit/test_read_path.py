@@ -57,7 +57,7 @@ def count_statements(lib: LibraryFixture, call: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
+def test_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
     lib = make_library(tmp_path, store="sqlite")
     world = lib.world()
     world.ingest(lib.write("a.txt", STORY), language="en")
@@ -74,7 +74,7 @@ def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
+def test_world_changed_before_its_chunks_are_read_is_searched_again(
     tmp_path: Path, mode: str
 ) -> None:
     index = Interrupted()
@@ -99,7 +99,7 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
         assert index.searches == 2, name
 
 
-def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(lib: LibraryFixture) -> None:
+def test_label_changed_by_a_caller_is_unchanged_for_others(lib: LibraryFixture) -> None:
     world = lib.world()
     world.ingest(lib.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(lib: LibraryFix
     st.lists(CANDIDATES, max_size=30), st.lists(st.booleans(), min_size=30, max_size=30),
     st.lists(st.integers(1, 10), min_size=1, max_size=6), st.integers(1, 8), st.integers(1, 900),
 )  # fmt: skip
-def test_packing_a_list_that_grows_chooses_as_packing_it_at_once(
+def test_packing_a_growing_list_equals_packing_it_at_once(
     parts: list[Visible], numbered: list[bool], steps: list[int], k: int, budget: int
 ) -> None:
     page_number = "7"
@@ -131,7 +131,7 @@ def test_packing_a_list_that_grows_chooses_as_packing_it_at_once(
 
 @examples(60)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=12))
-def test_what_is_covered_is_what_was_added(spans: list[tuple[int, int]]) -> None:
+def test_covered_spans_equal_the_added_ones(spans: list[tuple[int, int]]) -> None:
     covered, taken = CoveredText(), set[int]()
     for start, length in spans:
         left = covered.uncovered(1, start, start + length)

@@ -22,7 +22,7 @@ class TestKeptDocuments(TreatiseContract):
     """The whole suite, on the files in the folder of fixtures."""
 
 
-def test_words_that_may_stand_apart_occur_nowhere_else() -> None:
+def test_words_allowed_to_move_occur_nowhere_else() -> None:
     source = told(PIECES + REVIEWED)
     apart = [*source.notes, *source.boxes]
     assert len({*apart}) == len(apart)
@@ -30,7 +30,7 @@ def test_words_that_may_stand_apart_occur_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> None:
+def test_stored_document_is_small_and_names_its_producer(document: Document) -> None:
     assert (FIXTURES / document.name).stat().st_size < MAX_SIZE
     assert f"`{document.name}`" in (FIXTURES / "README.md").read_text(encoding="utf-8")
 

@@ -25,7 +25,7 @@ def texts(name: str, data: str) -> list[tuple[int, str]]:
 ROWS = "name | note\nAnn | a, b\nBob | two lines"
 
 
-def test_tables_are_read_whatever_their_dialect_and_encoding() -> None:
+def test_tables_are_read_in_any_dialect_and_encoding() -> None:
     plain = 'name,note\nAnn,"a, b"\nBob,"two\nlines"\n'
     for data in (
         plain.encode(), b"\xef\xbb\xbf" + plain.encode(), plain.encode("utf-16"),
@@ -54,7 +54,7 @@ def test_csv_rows_have_their_lines_and_unclosed_quotes_lose_none() -> None:
     assert found.text == 'id | size\n1 | 3"\n2 | "open\n3 | c'
 
 
-def test_the_first_row_is_a_header_unless_it_has_values() -> None:
+def test_first_row_is_a_header_unless_it_has_values() -> None:
     for data, expected in (
         ("name,city\nAnn,Oslo", 1), (",a,b\n0,x,y", 1), ("country,2019,2020\nNorway,5.3,5.4", 1),
         ("Norway,5.3\nSweden,4.1", 0), ("2019,2020\n1,2", 0), ("a@b.example,x\nc@d.example,y", 0),

@@ -100,7 +100,7 @@ def test_query_of_hardly_more_than_phrases_requires_them(query: str, required: b
 
 
 @pytest.mark.recommended
-def test_words_weigh_more_in_languages_of_no_training(
+def test_words_weigh_more_in_languages_without_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def order(languages: frozenset[str] | None) -> list[Any]:

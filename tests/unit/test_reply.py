@@ -53,7 +53,7 @@ def test_reply_is_blank_without_context_or_an_answer(texts: list[str], expected:
 
 @each_row("text", [*BLANK, *NO_CONTEXT, *ANSWERS])
 @each_row("size", [1, 2, 3, 7, 100])
-def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None:
+def test_reply_does_not_depend_on_its_pieces(text: str, size: int) -> None:
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     reply = Reply(iter(pieces))
     assert reply.outcome == kind(text)
@@ -78,7 +78,7 @@ def test_reasoning_is_removed_from_the_reply(text: str, thought: str, size: int)
 
 @each_row("size", [1, 5, 100])
 @each_row("text", ["<think>She did it.", "<think", "<Reasoning>a</think>b", "<think>"])
-def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None:
+def test_endless_reasoning_is_a_blank_reply(text: str, size: int) -> None:
     reply = Reply(text[start : start + size] for start in range(0, len(text), size))
     assert reply.outcome == ("answered" if text == "<think" else "blank")
 
@@ -117,7 +117,7 @@ class Source:
             self.closed = True
 
 
-def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
+def test_nothing_is_read_after_the_deciding_piece() -> None:
     source = Source(" ", "**", "N", "O_", "CON", "TAINERS", " [1]", " were", " found.")
     reply = Reply(iter(source))
     assert reply.outcome == "answered"
@@ -130,7 +130,7 @@ def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
     assert list(pieces) == [" found."]
 
 
-def test_only_the_first_words_of_a_reply_are_held_back() -> None:
+def test_only_the_first_words_of_a_reply_are_delayed() -> None:
     source = Source(*["word "] * 40)
     reply = Reply(iter(source))
     assert reply.outcome == "answered"
@@ -159,7 +159,7 @@ def test_text_after_no_context_is_dropped(size: int) -> None:
 
 
 @each_row("size", [1, 3, 100])
-def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
+def test_reply_may_mention_no_context_if_the_sources_do(size: int) -> None:
     text = "The manual says that a model replies NO_CONTEXT then [1]. So NO_CONTEXT it is, nothing"
     assert mentions_marker("A model replies `NO_CONTEXT` if it knows nothing.")
     assert not mentions_marker("There is no context. NO_CONTEXTS, no-context-free.")

@@ -68,7 +68,7 @@ def spelled(settings: dict[str, Any]) -> str:
     {"query": "q", "documents": (1,)}, {"query": "q", "tags": "tag"},
     {"query": "q", "tags": (None,)},
 ], ids=spelled)  # fmt: skip
-def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
+def test_invalid_request_is_refused_when_created(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         request_of(settings)
     long = len(str(settings.get("query"))) > 10_000
@@ -83,7 +83,7 @@ def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[s
     {"query": "q", "chapter": None, "section": None},
     {"query": "q", "language": None, "version": None}, {"query": "q", "documents": (), "tags": ()},
 ], ids=spelled)  # fmt: skip
-def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, Any]) -> None:
+def test_valid_request_keeps_its_values(settings: dict[str, Any]) -> None:
     arguments = arguments_of(request_of(settings))
     assert {name: arguments[name] for name in settings} == settings
 
@@ -107,13 +107,13 @@ def test_retrieval_request_gets_the_defaults_of_its_world() -> None:
     }  # fmt: skip
 
 
-def test_an_unknown_filter_is_an_unexpected_keyword_argument() -> None:
+def test_unknown_filter_is_an_unexpected_keyword_argument() -> None:
     with pytest.raises(TypeError, match="chapter_fliter"):
         NO_FILTERS.with_arguments({"chapter_fliter": "One"})  # type: ignore[typeddict-unknown-key]
 
 
 @proves("bundle.query-type")
-def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
+def test_request_with_a_selection_is_about_it() -> None:
     assert RetrievalRequest(query="q").query_type == "standard"
     assert RetrievalRequest(selected_text="s").query_type == "selected_text"
     assert RetrievalRequest(query="q", selected_text="s").query_type == "selected_text"
@@ -125,13 +125,13 @@ def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
     {"query": "q", "top_k": 0}, {"query": "q", "top_k": 21}, {"query": "q", "top_k": True},
     {"query": "q", "book": ""}, {"query": "q", "book": 3},
 ], ids=spelled)  # fmt: skip
-def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) -> None:
+def test_reader_request_must_have_a_valid_query(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ReadingRequest(**settings)
 
 
 @proves("reading.query-required", "reading.top-k-default")
-def test_a_reader_says_what_and_which_book_but_neither_who_nor_how_far() -> None:
+def test_reader_request_has_a_book_but_no_reader_or_position() -> None:
     assert [entry.name for entry in fields(ReadingRequest)] == [
         "query", "top_k", "book", "mode", "rerank", "passages",
     ]  # fmt: skip
@@ -141,7 +141,7 @@ def test_a_reader_says_what_and_which_book_but_neither_who_nor_how_far() -> None
 
 
 @proves("bundle.chunk-fields-filled", "bundle.status-values")
-def test_a_bundle_has_the_fields_of_the_contract() -> None:
+def test_bundle_has_the_fields_of_the_contract() -> None:
     assert [entry.name for entry in fields(RetrievedChunk)] == [
         "content", "source_url", "chapter", "section", "chunk_id", "relevance_score", "token_count",
     ]  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_bundle_has_the_fields_of_the_contract() -> None:
     assert MAX_CONTEXT_TOKENS == 4000
 
 
-def test_no_tags_or_kinds_restrict_nothing_however_they_are_given() -> None:
+def test_empty_tags_and_kinds_restrict_nothing() -> None:
     for nothing in (None, (), []):
         arguments: Any = {"tags": nothing, "kinds": nothing}
         assert NO_FILTERS.with_arguments(arguments) == NO_FILTERS

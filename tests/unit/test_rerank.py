@@ -67,7 +67,7 @@ def stage_of(reranker: Scripted, **options: Any) -> RerankStage:
     scores=st.lists(st.sampled_from([-1e9, -1.0, 0.0, -0.0, 0.5, 7]), max_size=8),
     more=st.integers(0, 3),
 )
-def test_order_is_by_score_then_by_the_earlier_place_and_the_rest_follows(
+def test_order_is_by_score_then_earlier_rank_and_the_rest_follows(
     scores: list[float], more: int
 ) -> None:
     ranked = [chunk(number) for number in range(len(scores) + more)]
@@ -98,7 +98,7 @@ NONSENSE: list[tuple[str, Any]] = [
 
 
 @proves("rerank.failure")
-def test_scores_that_cannot_be_right_are_refused() -> None:
+def test_invalid_scores_are_refused() -> None:
     for name, scores in NONSENSE:
         with pytest.raises(ProviderBadReply):
             print(name, check_scores(scores, 3))
@@ -114,7 +114,7 @@ def fail(error: BaseException) -> Callable[[Sequence[str]], Any]:
 
 
 @proves("rerank.failure")
-def test_any_failure_leaves_the_order_and_says_so_without_its_message() -> None:
+def test_any_failure_keeps_the_order_and_hides_its_message() -> None:
     rows: list[tuple[Callable[[Sequence[str]], Any], str]] = [
         (fail(ProviderUnavailable("secret.host did not answer.")), "provider_unavailable"),
         (fail(ModelUnavailable("secret.host")), "model_unavailable"),
@@ -138,13 +138,13 @@ def test_any_failure_leaves_the_order_and_says_so_without_its_message() -> None:
 
 
 @proves("rerank.failure")
-def test_what_stops_a_request_is_no_failure_of_the_reranker() -> None:
+def test_cancellation_is_not_a_failure_of_the_reranker() -> None:
     for error in (Interrupted(), KeyboardInterrupt(), SystemExit()):
         with pytest.raises(type(error)):
             stage_of(Scripted(fail(error))).order([chunk(0)])
 
 
-def test_only_the_first_candidates_are_sent_and_nothing_for_none() -> None:
+def test_only_the_first_candidates_are_sent() -> None:
     reranker = Scripted(lambda texts: list(range(len(texts))))
     stage = stage_of(reranker, candidates=2)
     ordered, report, warnings = stage.order([chunk(number) for number in range(4)])
@@ -155,7 +155,7 @@ def test_only_the_first_candidates_are_sent_and_nothing_for_none() -> None:
     assert (nothing, empty.candidates) == ([], 0)
 
 
-def test_the_same_texts_are_sent_once_in_a_request() -> None:
+def test_equal_texts_are_sent_once_in_a_request() -> None:
     reranker = Scripted(lambda texts: list(range(len(texts))))
     stage, ranked = stage_of(reranker), [chunk(number) for number in range(3)]
     assert stage.order(ranked) == stage.order(ranked)
@@ -164,7 +164,7 @@ def test_the_same_texts_are_sent_once_in_a_request() -> None:
 
 
 @proves("rerank.failure")
-def test_a_reranker_that_failed_or_used_up_its_time_is_not_asked_again() -> None:
+def test_failed_or_slow_reranker_is_not_called_again() -> None:
     failing = Scripted(fail(ProviderUnavailable("no")))
     stage = stage_of(failing)
     for number in range(3):
@@ -196,7 +196,7 @@ def test_every_call_is_counted_by_its_outcome() -> None:
 # Packing
 
 
-def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
+def test_candidates_are_requested_until_there_are_enough() -> None:
     ranked = [chunk(number, score=1 - number / 10) for number in range(4)]
     packed = Packer(k=2, budget=100).pack(ranked)
     assert require_candidates(packed, ranked, 0) is packed

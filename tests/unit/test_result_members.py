@@ -41,7 +41,7 @@ SHOWN = replace(
 PARENT_ID = chunk_id(SCOPE.world, 31, 21, 22, 17)
 
 
-def test_each_member_of_a_visible_chunk_is_its_own() -> None:
+def test_each_member_of_a_visible_chunk_has_its_own_value() -> None:
     assert asdict(reveal(FOUND, SCOPE)[0]) == {
         **LABELS, "chunk_id": "id of the chunk", "document": 21, "source": "name", "title": "title",
         "revision": 22, "index": 3, "start": 100, "end": 104, "first_sid": 11, "last_sid": 12,
@@ -53,7 +53,7 @@ def test_each_member_of_a_visible_chunk_is_its_own() -> None:
     }  # fmt: skip
 
 
-def test_each_member_of_a_passage_is_its_own() -> None:
+def test_each_member_of_a_passage_has_its_own_value() -> None:
     assert asdict(_passage(SHOWN, FOUND, SCOPE, contract=True)) == {
         "chunk_id": "id of the chunk", "score": 0.123457, "document": 21, "doc_id": "doc id",
         "source": "name", "title": "title", "chapter": "chapter", "section": "section", "index": 3,
@@ -68,7 +68,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
     }  # fmt: skip
 
 
-def test_each_member_of_a_note_is_its_own() -> None:
+def test_each_member_of_a_note_has_its_own_value() -> None:
     assert asdict(_source_note(SHOWN, SCOPE, Defaults.CONTRACT.values)) == {
         "chunk_id": "id of the chunk", "document": 21, "source": "name", "title": "title",
         "first_sid": 11, "last_sid": 12, "start": 100, "end": 104, "text_hash": "hash",
@@ -79,14 +79,14 @@ def test_each_member_of_a_note_is_its_own() -> None:
     }  # fmt: skip
 
 
-def test_each_member_of_a_retrieved_chunk_is_its_own() -> None:
+def test_each_member_of_a_retrieved_chunk_has_its_own_value() -> None:
     assert asdict(_retrieved_chunk(SHOWN, contract=False)) == {
         "content": "text", "source_url": "url", "chapter": "chapter", "section": "section",
         "chunk_id": "id of the chunk", "relevance_score": 0.123457, "token_count": 5,
     }  # fmt: skip
 
 
-def test_each_member_of_another_place_is_its_own() -> None:
+def test_each_member_of_another_place_has_its_own_value() -> None:
     assert asdict(place_of(SHOWN)) == {
         "chunk_id": "id of the chunk", "document": 21, "source": "name", "title": "title",
         "chapter": "chapter", "section": "section", "first_sid": 11, "last_sid": 12, "start": 100,

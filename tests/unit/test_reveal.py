@@ -42,12 +42,12 @@ def test_reader_sees_chunks_of_its_revision_up_to_position():
     assert not [name for name, case in hidden.items() if shown(*case)]
 
 
-def test_without_a_reader_the_revision_and_the_position_do_not_matter():
+def test_revision_and_position_matter_only_for_a_reader():
     assert shown(replace(FOUND, document=replace(BOOK, revision=4)), new_scope()) == [TEXT]
 
 
 @proves("reading.non-interference")
-def test_reader_sees_no_label_that_comes_from_unread_text():
+def test_reader_sees_no_label_from_unread_text():
     detected = replace(BOOK, language="de", metadata={"ending": "sad"})
     declared = replace(detected, language_declared=True)
     owner, reader = new_scope(), new_scope().for_reader(1, 3, 6)

@@ -30,7 +30,7 @@ def texts(body: str) -> list[str]:
     return [block.text for block in loaded(body).blocks]
 
 
-def test_characters_are_read_in_every_way_they_are_written() -> None:
+def test_characters_are_read_in_every_encoding() -> None:
     for body, text in (
         (r"caf\'e9 au lait\par", "café au lait"), (r"{\f1 \'cf\'f0\'e8\'e2\'e5\'f2}\par", "Привет"),
         (r"{\f2 \'83e\'83X\'83g}\par", "テスト"), (r"{\f3 a\'b7}\par", "α•"),
@@ -123,7 +123,7 @@ def test_properties_are_kept() -> None:
     assert (found.properties.keywords, found.properties.description) == (("sea", "ships"), "é")
 
 
-def test_damage_and_harm_end_in_text_or_a_refusal() -> None:
+def test_damaged_and_hostile_files_are_read_or_refused() -> None:
     for data, refusal in (
         (rtf(""), "source_empty"),
         (b"no rtf", "source_broken"),

@@ -7,5 +7,5 @@ from truespan.extensions.server.sources import SAMPLE_NAME, sample_book
 EXAMPLE = Path(__file__).parents[2] / "examples" / SAMPLE_NAME
 
 
-def test_the_sample_book_is_the_example() -> None:
+def test_sample_book_equals_the_example() -> None:
     assert sample_book().content == EXAMPLE.read_bytes()

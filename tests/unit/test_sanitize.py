@@ -30,7 +30,7 @@ PSEUDONYMS = Sanitizer(Mode.ON, Style.PSEUDONYM, KEY)
 
 
 @proves("sanitise.audit-and-off")
-def test_off_changes_nothing_and_records_nothing() -> None:
+def test_sanitizer_off_changes_and_records_nothing() -> None:
     done = Sanitizer(Mode.OFF).apply(TEXT)
     assert (done.text, done.edits, done.counts) == (TEXT, (), {})
 
@@ -42,7 +42,7 @@ def test_sanitizer_shadow_mode_only_records() -> None:
     assert done.counts == {("EMAIL", "email"): 1, ("PHONE", "phone.international"): 1}
 
 
-def test_on_puts_labels_in_place_of_values() -> None:
+def test_sanitizer_on_replaces_values_with_labels() -> None:
     done = ON.apply(TEXT)
     assert done.text == "Write to [EMAIL] or call [PHONE]."
     assert [(TEXT[edit.start : edit.end], edit.replacement) for edit in done.edits] == [
@@ -52,7 +52,7 @@ def test_on_puts_labels_in_place_of_values() -> None:
     assert done.counts == Sanitizer(Mode.SHADOW).apply(TEXT).counts
 
 
-def test_a_pseudonym_is_a_keyed_hash_of_ten_digits() -> None:
+def test_pseudonym_is_a_keyed_hash_of_ten_digits() -> None:
     assert re.fullmatch(r"\[EMAIL:[0-9a-f]{10}\]", PSEUDONYMS.apply("ann@example.com").text)
 
 
@@ -85,14 +85,14 @@ def test_pseudonyms_without_a_key_are_refused(key: bytes) -> None:
         Sanitizer(Mode.ON, Style.PSEUDONYM, key)
 
 
-def test_markers_of_an_earlier_run_stay_and_the_key_does_not_show() -> None:
+def test_earlier_markers_are_kept_and_the_key_is_hidden() -> None:
     assert KEY.decode() not in repr(PSEUDONYMS)
     assert KEY.hex() not in PSEUDONYMS.digest
     text = "password: [PASSWORD] [PHONE:1234567890] [EMAIL:4111111111] [CREDIT_CARD]"
     assert PSEUDONYMS.apply(text).text == ON.apply(text).text == text
 
 
-def test_the_digest_changes_with_all_that_changes_texts() -> None:
+def test_digest_changes_with_every_setting_that_changes_texts() -> None:
     digests = [
         sanitizer.digest
         for sanitizer in (
@@ -200,7 +200,7 @@ def test_figures_and_pages_move_with_the_text() -> None:
     assert first.pages == (PageStart(0, 1), PageStart(9, 2), PageStart(32, 3))
 
 
-def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
+def test_offsets_move_with_removed_invisible_characters() -> None:
     text = "\u200b\u200bSee ann@exa\u200bmple.com\u200b now"
     kept, _ = sanitize_document(
         Loaded((block(text, pages=(PageStart(2, 1), PageStart(24, 2))),)), ON
@@ -221,7 +221,7 @@ def test_documents_and_blocks_without_changes_stay_the_same() -> None:
     assert kept.blocks == (untouched,)
 
 
-def test_an_audit_record_tells_nothing_of_values() -> None:
+def test_audit_record_contains_no_values() -> None:
     _, one = sanitize_document(Loaded((block("ann@example.com"),)), Sanitizer(Mode.SHADOW))
     _, other = sanitize_document(
         Loaded((block("a.much.longer.name@elsewhere.org"),)), Sanitizer(Mode.SHADOW)

@@ -37,7 +37,7 @@ def with_other_digit(text: str, place: int) -> str:
     "4111\u00a01111\u00a01111\u00a01111", "4111\u20111111\u20111111\u20111111",
 ])  # fmt: skip
 @each_row("frame", ["{}", "Card {} expires 12/29.", "卡号{}。", "a,{},737", "({})"])
-def test_the_number_of_a_card_is_found_however_it_is_written(number: str, frame: str) -> None:
+def test_card_number_is_found_in_any_spelling(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("CREDIT_CARD", number)]
 
 
@@ -46,7 +46,7 @@ def test_card_number_with_a_wrong_digit_is_not_found(place: int) -> None:
     assert found_in(with_other_digit("4012888888881881", place)) == []
 
 
-def test_a_card_is_found_among_other_numbers() -> None:
+def test_card_number_is_found_among_other_numbers() -> None:
     assert found_in("1 4111 1111 1111 1111 737") == [("CREDIT_CARD", "4111 1111 1111 1111")]
 
 
@@ -58,7 +58,7 @@ def test_a_card_is_found_among_other_numbers() -> None:
     "2023-11-14 12:30:45.123456", "550e8400-e29b-41d4-a716-446655440000", "1 234 567 890 123 EUR",
     "1995 1996 1997 1998", "pi is 3.1415926535897932384626",
 ])  # fmt: skip
-def test_other_long_numbers_are_no_cards(text: str) -> None:
+def test_other_long_numbers_are_not_card_numbers(text: str) -> None:
     assert found_in(text) == []
 
 
@@ -123,12 +123,12 @@ INTRODUCED = [
 
 @each_row(("kind", "number"), DISTINCTIVE)
 @each_row("frame", ["{}", "His number is {}.", "编号{}。", "a,{},b"])
-def test_a_distinctive_identity_number_is_found_by_itself(kind: str, number: str, frame: str):
+def test_distinctive_identity_number_is_found_without_a_label(kind: str, number: str, frame: str):
     assert rules_in(frame.format(number)) == {f"national_id.{kind}"}
 
 
 @each_row(("kind", "text"), INTRODUCED)
-def test_everyday_number_is_an_identity_number_after_its_label(kind: str, text: str) -> None:
+def test_common_number_is_an_identity_number_after_its_label(kind: str, text: str) -> None:
     number = text[next(at for at, char in enumerate(text) if char.isdigit()) :]
     assert rules_in(text) == {f"national_id.{kind}"}
     assert "NATIONAL_ID" not in dict(found_in(f"Order {number}"))
@@ -147,7 +147,7 @@ def test_identity_number_with_a_wrong_digit_is_not_found(kind: str, text: str) -
     "785.339.968-53/7", "abc785.339.968-53", "_30236681F", "part 30236681FX", "1990 1991 1992 1993",
     "the basin 550955785 holds", "commit 1234567890abcdef1234567890abcdef12345678",
 ])  # fmt: skip
-def test_order_numbers_dates_and_codes_are_no_identity_numbers(text: str) -> None:
+def test_order_numbers_dates_and_codes_are_not_identity_numbers(text: str) -> None:
     assert found_in(text) == []
 
 
@@ -170,7 +170,7 @@ def test_order_numbers_dates_and_codes_are_no_identity_numbers(text: str) -> Non
     ("电话：010 65299639", "010 65299639"),
     ("＋４９ ３０ ９０１８２０", "＋４９ ３０ ９０１８２０"),
 ])  # fmt: skip
-def test_a_phone_number_is_found(text: str, number: str) -> None:
+def test_phone_number_is_found(text: str, number: str) -> None:
     assert found_in(text) == [("PHONE", number)]
 
 
@@ -181,11 +181,11 @@ def test_a_phone_number_is_found(text: str, number: str) -> None:
     "#1234567", "id=12345678", "x+1234567890", "pp. 1234-1241, 1301-1312", "030 1234567",
     "+35236450.6",
 ])  # fmt: skip
-def test_other_numbers_are_no_phone_numbers(text: str) -> None:
+def test_other_numbers_are_not_phone_numbers(text: str) -> None:
     assert found_in(text) == []
 
 
-def test_without_phones_none_is_looked_for() -> None:
+def test_phone_numbers_can_be_disabled() -> None:
     assert found_in("call +49 30 901820", Sanitizer(Mode.SHADOW, profile=WITHOUT_PHONES)) == []
     german = Sanitizer(Mode.SHADOW, profile=parse_profile('phone_regions = ["DE"]'))
     assert found_in("ring 030 901820", german) == [("PHONE", "030 901820")]

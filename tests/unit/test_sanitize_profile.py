@@ -53,7 +53,7 @@ def test_profile_decides_what_is_replaced(profile: str, text: str, shown: str) -
     assert sanitized(text, profile) == shown
 
 
-def test_a_pattern_that_matches_anything_still_settles() -> None:
+def test_pattern_that_matches_anything_still_ends() -> None:
     profile = RULE.format("[^x]{5}")
     once = sanitized("abcdefgh ann@example.com ijklmnop", profile)
     assert sanitized(once, profile) == once
@@ -74,7 +74,7 @@ def test_whole_hidden_text_gets_a_pseudonym() -> None:
     ("(a)?(?(1)b|c)", "refers back"), ("(?<=a{1,3})b", "cannot be read"),
     ("(unclosed", "cannot be read"), ("a{0,3}", "nothing"), (r"\b", "nothing"),
 ])  # fmt: skip
-def test_a_pattern_that_could_run_for_long_is_refused(pattern: str, complaint: str) -> None:
+def test_pattern_with_unbounded_work_is_refused(pattern: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint) as refused:
         parse_profile(RULE.format(pattern), "mine.toml")
     assert "mine.toml, rule 1" in refused.value.message
@@ -84,7 +84,7 @@ def test_a_pattern_that_could_run_for_long_is_refused(pattern: str, complaint: s
     "EMP-[0-9]{6}", r"\b[A-Z]{2}\d{4,8}\b", r"(?:\d{1,3}\.){3}\d{1,3}", "(?i)staff ?[0-9]{3,5}",
     "(?<![0-9])[0-9]{5}(?![0-9])", "A(?:B|CD|EFG)?[0-9]{2}", "[a-f0-9]{64}", "X(?>[0-9]{1,9})",
 ])  # fmt: skip
-def test_a_pattern_with_bounded_work_may_run(pattern: str) -> None:
+def test_pattern_with_bounded_work_is_accepted(pattern: str) -> None:
     assert len(parse_profile(RULE.format(pattern)).rules) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_pattern_with_bounded_work_may_run(pattern: str) -> None:
     ("[[rule]]\nlabel = 'OK'\npattern = 'a'\nregex = 'x'", "regex"),
     ("[[rule]]\nlabel = 'OK'\npattern = 'a'\ncontext = 'x'", "context"),
 ])  # fmt: skip
-def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: str) -> None:
+def test_profile_with_an_unknown_member_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint):
         parse_profile(text)
 

@@ -25,7 +25,7 @@ def found_in(text: str) -> list[tuple[str, str]]:
     "ann [at] example [dot] com", "ann(at)example.com",
 ])  # fmt: skip
 @each_row("frame", ["{}", "Write to <{}>.", "mailto:{}", "is {}, or", "({})"])
-def test_an_email_address_is_found_however_it_is_written(address: str, frame: str) -> None:
+def test_email_address_is_found_in_any_spelling(address: str, frame: str) -> None:
     assert found_in(frame.format(address)) == [("EMAIL", address)]
 
 
@@ -38,7 +38,7 @@ def test_email_address_ends_at_another_script() -> None:
     "@media print", "@decorator.method", "user@localhost", "a@b@c", "5 apples @ 3.50", "ann@-.com",
     "ann@example.c", "ann@example.123", "look at (at) this", "meet me at example dot com",
 ])  # fmt: skip
-def test_other_signs_are_no_email_addresses(text: str) -> None:
+def test_other_at_signs_are_not_email_addresses(text: str) -> None:
     assert found_in(text) == []
 
 
@@ -58,7 +58,7 @@ def test_other_signs_are_no_email_addresses(text: str) -> None:
     ("2001:DB8:0:0:8:800:200C:417A", "2001:DB8:0:0:8:800:200C:417A"),
     ("１９２．１６８．０．１", "１９２．１６８．０．１"),
 ])  # fmt: skip
-def test_an_ip_address_is_found(text: str, address: str) -> None:
+def test_ip_address_is_found(text: str, address: str) -> None:
     assert found_in(text) == [("IP_ADDRESS", address)]
 
 
@@ -94,7 +94,7 @@ UPPER = "Q7RS9TU1VW3XY5ZA"
     f"-----BEGIN OPENSSH PRIVATE KEY-----\n{MIXED}\n-----END OPENSSH PRIVATE KEY-----",
 ])  # fmt: skip
 @each_row("frame", ["{}", "Use {} here.", "'{}'", "密钥{}。"])
-def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
+def test_key_with_a_known_prefix_is_found(key: str, frame: str) -> None:
     assert found_in(frame.format(key)) == [("API_KEY", key)]
 
 
@@ -118,11 +118,11 @@ def test_random_value_assigned_to_a_key_is_found(frame: str, value: str) -> None
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "eyJ is how they begin",
     "xoxo-hugs-and-kisses", "primary key = customer_identifier_2",
 ])  # fmt: skip
-def test_words_names_and_code_are_no_keys(text: str) -> None:
+def test_words_names_and_code_are_not_keys(text: str) -> None:
     assert found_in(text) == []
 
 
-def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
+def test_private_key_across_two_blocks_is_found_in_both() -> None:
     first = f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n{MIXED}"
     second = f"Text before.\n{MIXED}\n{MIXED}\n-----END RSA PRIVATE KEY-----\nText after."
     assert found_in(first) == [("API_KEY", first)]
@@ -162,5 +162,5 @@ def test_password_is_found_after_a_keyword(text: str, password: str) -> None:
     "Pass: 45 %", "https://example.com/a:b@c", "https://example.com:8080/x",
     "he passed: nobody saw", "--password --verbose",
 ])  # fmt: skip
-def test_a_word_for_passwords_alone_is_no_password(text: str) -> None:
+def test_word_for_passwords_alone_is_not_a_password(text: str) -> None:
     assert found_in(text) == []

@@ -32,7 +32,7 @@ def sample(folder: Path) -> Path:
     return folder
 
 
-def test_abstracts_become_documents_and_claims_become_golden_queries(tmp_path: Path) -> None:
+def test_abstracts_become_documents_and_claims_golden_queries(tmp_path: Path) -> None:
     data, folder = sample(tmp_path / "data"), tmp_path / "out"
     assert convert(data, folder) == (3, 2)
     world = make_library(tmp_path / "library").library.create_world("scifact")
@@ -45,6 +45,6 @@ def test_abstracts_become_documents_and_claims_become_golden_queries(tmp_path: P
     assert found.totals.absent_documents == 0
 
 
-def test_without_both_folders_the_use_is_shown(tmp_path: Path, capsys: object) -> None:
+def test_usage_is_shown_without_both_folders(tmp_path: Path, capsys: object) -> None:
     assert main([]) == 2
     assert main([str(sample(tmp_path / "data")), str(tmp_path / "out")]) == 0

@@ -39,7 +39,7 @@ ABBREVIATED = {
 
 
 @each_row("case", sorted(ABBREVIATED))
-def test_russian_abbreviations_end_a_sentence_before_a_capital(case: str) -> None:
+def test_russian_abbreviation_before_a_capital_ends_a_sentence(case: str) -> None:
     expected = ABBREVIATED[case].split("|")
     text = " ".join(expected)
     assert [text[start:end] for start, end in sentence_spans(text, "ru")] == expected

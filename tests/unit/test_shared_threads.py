@@ -205,7 +205,7 @@ def test_child_parsers() -> None:
 
 
 @proves("threads.shared-state")
-def test_documents_of_the_interface_and_passages() -> None:
+def test_interface_documents_and_passages() -> None:
     def make() -> Work:
         make_document.cache_clear()
         text = "\n".join(TEXTS)
@@ -219,7 +219,7 @@ def test_documents_of_the_interface_and_passages() -> None:
 
 
 @proves("threads.shared-state")
-def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
+def test_library_with_its_store_index_and_caches(tmp_path: Path) -> None:
     files = {f"{number}__txt": text for number, text in enumerate(TEXTS)}
     lib = worlds.make_library(tmp_path)
     world = lib.world(**files)

@@ -68,7 +68,7 @@ def test_numbers_without_a_format_are_short() -> None:
 
 
 @proves("loader.sheets")
-def test_a_sheet_is_a_chapter_and_its_rows_have_places() -> None:
+def test_sheet_is_a_chapter_and_its_rows_have_places() -> None:
     title = [["Sales of the year"]]
     data = xlsx({"North": sheet(rows(title) + rows(SALES, top=3))})
 
@@ -176,7 +176,7 @@ def test_sheet_tables_are_divided_sensibly(text: str, expected: list[tuple[str, 
     assert outline(read(xlsx({"Sheet1": text}))) == expected
 
 
-def test_a_label_does_not_tell_how_wide_the_rest_is() -> None:
+def test_label_does_not_reveal_the_width_of_later_rows() -> None:
     table = only(read(xlsx({"Sheet1": sheet(rows([["a", "b"], ["c", "d", "e"]]))})))
     assert [start.unit for start in table.pages] == ["row A:B", "row A:C"]
 
@@ -261,7 +261,7 @@ def test_comments_boxes_and_chart_titles_are_kept() -> None:
     assert loaded.blocks[1].pages == (PageStart(0, 2, "row B:B"),)
 
 
-def test_an_ods_workbook_is_read_as_it_is_shown() -> None:
+def test_ods_workbook_is_read_as_displayed() -> None:
     off = '<style:table-properties table:display="false"/>'
     styles = f'<style:style style:name="off">{off}</style:style>'
     tables = (
@@ -294,7 +294,7 @@ def test_an_ods_workbook_is_read_as_it_is_shown() -> None:
     assert "gone" in read(data, "book.ods", hidden=True).blocks[-1].text
 
 
-def test_an_empty_sheet_that_claims_to_be_huge_is_cheap() -> None:
+def test_empty_sheet_with_a_huge_range_is_cheap() -> None:
     corners = rows([["first"]]) + '<row r="1048576">' + cell("XFD1048576", "last") + "</row>"
     data = sheet(corners, before='<dimension ref="A1:XFD1048576"/>')
 
@@ -347,7 +347,7 @@ MONTHS = ("January", "February", "March", "April", "May")
 
 @proves("loader.sheets")
 @each_row("profile", [WINDOW, TOKENS, SENTENCES])
-def test_a_chunk_names_the_sheet_and_cells_of_its_text(profile: ChunkingProfile) -> None:
+def test_chunk_names_the_sheet_and_cells_of_its_text(profile: ChunkingProfile) -> None:
     tables = {
         month: sheet(rows([["City", "Sold", "Share"], [f"Bergen in {month}", 12 + number, 0.25]]))
         for number, month in enumerate(MONTHS)

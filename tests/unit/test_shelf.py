@@ -41,7 +41,7 @@ def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
     return sorted(documents) if isinstance(documents, frozenset) else None
 
 
-def test_a_request_that_every_document_suits_is_not_narrowed():
+def test_request_that_matches_every_document_has_no_filter():
     assert chosen(DocumentCatalog([entry(1), entry(2, "en-GB")])) is None
     assert chosen(DocumentCatalog([])) is None
 
@@ -62,7 +62,7 @@ def test_labels_and_names_narrow_together():
     assert chosen(shelf, language="fr") == []
 
 
-def test_what_a_default_leaves_out_is_told_by_value():
+def test_documents_excluded_by_a_default_are_counted_by_value():
     shelf = DocumentCatalog([entry(1, "de"), entry(2), entry(3, "de"), entry(4, "fr")])
     scope = narrow_scope(SCOPE, shelf, ENGLISH)
     relaxed = narrow_scope(SCOPE, shelf, replace(ENGLISH, language=None))
@@ -74,7 +74,7 @@ def test_what_a_default_leaves_out_is_told_by_value():
 
 
 @pytest.mark.parametrize("numbers", [[], [1], [2, 3], [1, 2, 3], [9]])
-def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
+def test_counts_cover_the_documents_in_scope(numbers: list[int]):
     held = [entry(1, embedded=3), entry(2, embedded=5, pending=2), entry(3, pending=7)]
     shelf = DocumentCatalog(held)
     chosen = [document for document in held if document.number in numbers]
@@ -94,7 +94,7 @@ LABELS = st.tuples(
 
 
 @given(st.lists(LABELS, max_size=12))
-def test_documents_with_the_same_labels_are_taken_or_left_together(labels: list):
+def test_documents_with_equal_labels_match_together(labels: list):
     shelf = DocumentCatalog(entry(number, *one) for number, one in enumerate(labels, 1))
     for language, version, tags in product(("en", "de", None), ("1.0", None), ((), ("a",))):
         asked = {"language": language, "version": version, "tags": tags}

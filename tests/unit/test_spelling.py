@@ -44,7 +44,7 @@ def test_similar_terms_are_those_with_half_of_the_trigrams() -> None:
 
 
 @proves("search.similar-words")
-def test_words_with_other_diacritics_are_the_same_to_the_spelling() -> None:
+def test_diacritics_do_not_affect_spelling_similarity() -> None:
     terms = ("temür", "dvořák", "łódź", "café", "темный")
     for query, term in zip(("temur", "dvorak", "lodz", "cafe"), terms, strict=False):
         similar = index_terms(terms).similar_terms(query)
@@ -84,7 +84,7 @@ SIMILAR = {"latern": 0.9, "lantern": 0.8, "lattern": 0.8, "lanter": 0.8, "lent":
     ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
     ({"lanter": 7}, ("lanter",)), ({"lent": 7}, None), ({}, None),
 ])  # fmt: skip
-def test_two_most_similar_terms_that_occur_are_suggested(
+def test_two_most_similar_existing_terms_are_suggested(
     counts: dict[str, int], expected: tuple[str, ...] | None
 ) -> None:
     assert suggest("lantren", SIMILAR, counts) == [{ENGLISH: expected} if expected else {}]
@@ -92,7 +92,7 @@ def test_two_most_similar_terms_that_occur_are_suggested(
 
 @proves("search.similar-words")
 @pytest.mark.parametrize("query", ["lam", "lantern7", '"lantren"', "them", "２０２４"])
-def test_nothing_is_suggested_for_words_that_are_not_misspelt(query: str) -> None:
+def test_correctly_spelt_words_get_no_suggestion(query: str) -> None:
     assert suggest(query, SIMILAR, dict.fromkeys(SIMILAR, 1)) == [{}]
 
 
@@ -130,7 +130,7 @@ def test_slips_are_edits_and_swaps(word: str, other: str, slips: int) -> None:
     assert count_slips(word, other) == count_slips(other, word) == slips
 
 
-def test_word_that_is_spelt_right_is_joined_by_nothing() -> None:
+def test_correctly_spelt_word_has_no_similar_words() -> None:
     def suggest(text: str) -> Forms:
         [word] = parse_query(text, ["english"]).words
         return suggest_terms(word, lambda _: {"fill": 0.6, "lantern": 0.6}, len)
@@ -139,7 +139,7 @@ def test_word_that_is_spelt_right_is_joined_by_nothing() -> None:
     assert suggest("lantren") == {"english": ("lantern",)}
 
 
-def test_stop_word_joins_no_word() -> None:
+def test_stop_word_has_no_similar_words() -> None:
     [word] = parse_query("hund", (ENGLISH, GERMAN)).words
     similar = {"und": 0.8, "bund": 0.6}
     found = suggest_terms(word, lambda _: similar, len)

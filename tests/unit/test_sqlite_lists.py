@@ -11,7 +11,7 @@ TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "
 
 
 @each_row("values", [[], TEXTS, [0, -1, 2**63 - 1, -(2**63)], ["1", 1], [1.5, -2.25]])
-def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
+def test_each_value_of_a_list_is_compared_unchanged(values: list[Any]) -> None:
     connection = apsw.Connection(":memory:")
     found = connection.execute(
         "SELECT value FROM json_each(:list)", _bindable({"list": values})
@@ -20,7 +20,7 @@ def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
 
 
 @each_row("value", ["\ud800", 2**70])
-def test_a_value_that_cannot_be_stored_equals_nothing_and_is_no_error(value: Any) -> None:
+def test_unstorable_value_equals_nothing_and_is_not_an_error(value: Any) -> None:
     connection = apsw.Connection(":memory:")
     found = connection.execute(
         "SELECT count(*) FROM json_each(:list) WHERE value IN ('a', 1)",

@@ -22,12 +22,12 @@ def test_no_statement_reads_the_states_of_a_whole_world(plans: dict[str, list[st
     assert reading_all == [], "\n\n".join(reading_all)
 
 
-def test_the_owners_of_a_few_paths_are_found_by_path(plans: dict[str, list[str]]) -> None:
+def test_owners_of_a_few_paths_are_found_by_path(plans: dict[str, list[str]]) -> None:
     (plan,) = [plan for statement, plan in plans.items() if "r.shown_path IN" in statement]
     assert any("revisions_by_shown_path (shown_path=?)" in line for line in plan), plan
 
 
-def test_whether_words_are_counted_is_looked_up_for_single_documents(plans: dict[str, list[str]]):
+def test_counted_words_are_looked_up_for_single_documents(plans: dict[str, list[str]]):
     found = {sql: plan for sql, plan in plans.items() if "r.language, w.recipe" in sql}
     # The other one looks at all: after a document was replaced that shared rows with others.
     assert len(found) == 2

@@ -58,7 +58,7 @@ def test_other_json_is_read_as_usual(value: object) -> None:
 
 
 @given(json_values, st.text(), st.booleans())
-def test_a_key_is_found_twice_wherever_it_is(value: object, key: str, deep: bool) -> None:
+def test_repeated_key_is_found_at_any_depth(value: object, key: str, deep: bool) -> None:
     name, inner = json.dumps(key), json.dumps(value)
     text = f"{{{name}: {inner}, {name}: {inner}}}"
     text = f'[1, {{"other": [{text}]}}]' if deep else text

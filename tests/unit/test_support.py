@@ -56,7 +56,7 @@ def check_answer(answer: str, sources: Sequence[Visible] = SOURCES) -> Support:
     ("The key hangs on hook nine [7].", (NUMBER, NOTHING)),
     ("The mill was sold to Jonas Reed.", ()), ("It rained [1].", (WORDS,)),
 ])  # fmt: skip
-def test_a_sentence_is_supported_or_the_reasons_say_why_not(
+def test_sentence_is_supported_or_has_reasons(
     sentence: str, reasons: tuple[SupportReason, ...]
 ) -> None:
     (found,) = check_answer(sentence).sentences
@@ -101,7 +101,7 @@ def test_words_of_a_verified_quote_count_as_found() -> None:
     assert check_support(answer, SOURCES, Quotes(literal=((start, len(answer) - 5),))).supported
 
 
-def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
+def test_failed_quote_counts_against_its_sentence() -> None:
     answer = (
         "It hangs on “hook seven, as ever” [1]. A “key spare” hangs [1]. It is a “spare” key [1]. "
         "A “spar” key hangs [1]."
@@ -114,7 +114,7 @@ def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
     assert all(part.supported for part in others)
 
 
-def test_claims_need_passages_whose_titles_count() -> None:
+def test_claims_need_passages_and_titles_count() -> None:
     found = check_answer("Vienna is old. Is it?", ())
     assert [part.reasons for part in found.sentences] == [(NOTHING,)]
     assert found.score == 0.0
@@ -165,7 +165,7 @@ def unit(*numbers: float) -> Vector:
 
 
 @proves("support.sentences")
-def test_similarity_helps_where_words_differ_and_nowhere_else() -> None:
+def test_similarity_helps_only_where_words_differ() -> None:
     far = "Guests dance under purple lanterns all evening [1]."
     wrong = "The key hangs on hook nine [1]."
 
@@ -184,7 +184,7 @@ def test_similarity_helps_where_words_differ_and_nowhere_else() -> None:
     assert judge(wrong, alike) == (NUMBER,)
 
 
-def test_so_many_texts_are_embedded_for_an_answer_and_no_more() -> None:
+def test_limited_number_of_texts_is_embedded_for_an_answer() -> None:
     embedded: list[str] = []
 
     def embed(texts: Sequence[str]) -> list[Vector]:
@@ -204,7 +204,7 @@ def test_so_many_texts_are_embedded_for_an_answer_and_no_more() -> None:
     "piece",
     ["He left in 1904. ", "1,000,", "Aa ", '"x" ', "two and ", "12 March ", "- x\n", "hook. A "],
 )
-def test_the_work_of_an_answer_grows_with_its_length(piece: str) -> None:
+def test_work_of_an_answer_grows_with_its_length(piece: str) -> None:
     def calls(length: int) -> int:
         text = piece * (length // len(piece))
         marks = tuple((place, place + 1) for place in range(0, len(text), 3))
@@ -250,7 +250,7 @@ def test_planted_errors_are_found_as_measured(name: str) -> None:
         assert not any(result.marked for result in results if result.case.kind == kind)
 
 
-def test_there_are_enough_cases_of_every_kind_in_both_sets() -> None:
+def test_both_sets_have_enough_cases_of_every_kind() -> None:
     cases = {name: read_cases(name) for name in WORST}
     kinds = {name: {case.kind for case in found} for name, found in cases.items()}
     assert sum(map(len, cases.values())) >= 240

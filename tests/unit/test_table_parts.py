@@ -125,7 +125,7 @@ def test_blocks_after_a_divided_table_keep_their_offset():
     assert canonical.text[canonical.block_starts[-2] :] == "After it.\n\nBelow."
 
 
-def test_a_sanitised_header_is_repeated_as_it_was_sanitised():
+def test_sanitised_header_is_repeated_sanitised():
     block = table(100, "Meal of ada@example.com | Limit")
     kept, _ = sanitize_document(Loaded((block,)), Sanitizer(Mode.ON))
     parts = parts_of(kept.blocks[0])

@@ -65,7 +65,7 @@ def _switch_threads_often() -> Iterator[None]:
     ("café cafe\u0301", "", ["café", "café"]), ("שָׁלוֹם", "he", ["שָׁלוֹם"]), (" \n—…!", "en", []),
     ("", "en", []),
 ])  # fmt: skip
-def test_words_are_folded_and_stemmed_as_their_language_is(
+def test_words_are_folded_and_stemmed_by_language(
     text: str, language: str, expected: list[str]
 ) -> None:
     from unicodedata import normalize
@@ -80,7 +80,7 @@ def test_whole_terms_keep_letters_and_are_limited() -> None:
     assert list(words("A" * 20_000)) == ["a" * MAX_TERM_CHARS]
 
 
-def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
+def test_byte_table_splits_like_the_general_path() -> None:
     from truespan.words.terms import _split_any, fold_bytes, split_words
 
     every = [bytes([code]).decode("cp1252", errors="ignore") for code in range(256)]
@@ -92,7 +92,7 @@ def test_the_table_of_bytes_splits_as_the_general_way_does() -> None:
 
 @pytest.mark.parametrize("mix", [None, 0, 1, 0xC634036B9BF9D03])
 @pytest.mark.parametrize("few", [None, 0])
-def test_terms_of_many_texts_are_those_of_each(
+def test_terms_of_many_texts_equal_those_of_each(
     monkeypatch: pytest.MonkeyPatch, few: int | None, mix: int | None
 ) -> None:
     # Without few characters, arrays are used for all. With a poor mix, words look alike; the last
@@ -179,7 +179,7 @@ def test_word_spans_are_the_places_of_the_words(text: str) -> None:
     assert spans == sorted(spans, key=lambda span: span.start)
 
 
-def test_word_spans_share_a_place_that_nfkc_takes_apart() -> None:
+def test_word_spans_share_a_place_split_by_nfkc() -> None:
     assert word_spans("猫½") == [("猫", 0, 1), ("1", 1, 2), ("2", 1, 2)]
 
 

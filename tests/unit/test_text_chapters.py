@@ -50,7 +50,7 @@ def test_paragraphs_are_kept_line_by_line():
     "Prologue", "EPILOGUE", "TRANSLATOR’S PREFACE", "PREFACE TO THE SECOND EDITION",
     "Epilogue: Years Later", "Appendix B",
 ])  # fmt: skip
-def test_a_heading_that_stands_alone_is_one(heading: str):
+def test_separate_heading_is_detected(heading: str):
     blocks = blocks_of(PROSE, heading, PROSE)
     label = " ".join(heading.split())
     assert [block.kind for block in blocks] == ["paragraph", "heading", "paragraph"]
@@ -70,7 +70,7 @@ def test_text_that_resembles_a_heading_is_not_one(line: str):
     assert headings_of(PROSE, line, PROSE) == []
 
 
-def test_a_title_below_a_bare_heading_belongs_to_it():
+def test_title_below_a_bare_heading_belongs_to_it():
     blocks = blocks_of("CHAPTER I", "Down the River", PROSE)
     assert blocks[0].text == "CHAPTER I\n\nDown the River"
     assert [block.chapter for block in blocks] == ["CHAPTER I Down the River"] * 2
@@ -79,7 +79,7 @@ def test_a_title_below_a_bare_heading_belongs_to_it():
 @pytest.mark.parametrize(
     "first", ["TOM!", "No answer.", "“MY DEAR MR PIP:--", "the river", "(A letter)"]
 )
-def test_the_first_words_of_a_chapter_are_not_its_title(first: str):
+def test_first_words_of_a_chapter_are_not_its_title(first: str):
     assert [block.chapter for block in blocks_of("CHAPTER I", first, PROSE)] == ["CHAPTER I"] * 3
 
 
@@ -106,7 +106,7 @@ LONG = f"CHAPTER I. Rain--Rain again--The River is told to leave--It does\n{'--M
       "CHAPTER 1. Rain", PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE,
       "Extracts", PROSE], ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]),
 ])  # fmt: skip
-def test_lists_of_contents_are_no_headings(paragraphs: list[str], headings: list[str]):
+def test_lists_of_contents_are_not_headings(paragraphs: list[str], headings: list[str]):
     assert headings_of(*paragraphs) == headings
 
 

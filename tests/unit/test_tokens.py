@@ -53,7 +53,7 @@ narrowings = st.lists(
 
 
 @given(records, narrowings)
-def test_no_sequence_of_narrowings_widens(first: TokenRecord, moves: list[Any]) -> None:
+def test_sequence_of_narrowings_never_widens(first: TokenRecord, moves: list[Any]) -> None:
     authority = first.authority()
     for move in moves:
         narrower = step(authority, move)
@@ -64,7 +64,7 @@ def test_no_sequence_of_narrowings_widens(first: TokenRecord, moves: list[Any]) 
 
 
 @given(records)
-def test_a_token_bound_to_readers_can_only_follow_them(record: TokenRecord) -> None:
+def test_token_bound_to_readers_can_only_follow_them(record: TokenRecord) -> None:
     authority = record.authority()
     # A token for everything may observe, even if it was made before there was that verb.
     added = {Verb.OBSERVE} if authority == OWNER else set[Verb]()
@@ -75,7 +75,7 @@ def test_a_token_bound_to_readers_can_only_follow_them(record: TokenRecord) -> N
 
 
 @given(records, records)
-def test_what_two_tokens_allow_together_does_not_depend_on_their_order(
+def test_intersection_of_tokens_does_not_depend_on_their_order(
     one: TokenRecord, other: TokenRecord
 ) -> None:
     assert one.authority(other.authority()) == other.authority(one.authority())
@@ -83,7 +83,7 @@ def test_what_two_tokens_allow_together_does_not_depend_on_their_order(
 
 
 @given(some_verbs)
-def test_an_empty_list_means_nothing_and_never_everything(verbs: frozenset[Verb]) -> None:
+def test_empty_list_grants_nothing(verbs: frozenset[Verb]) -> None:
     nowhere = TokenRecord("id", "name", frozenset(), verbs)
     nobody = TokenRecord("id", "name", UNLIMITED, verbs, frozenset())
     assert rights(nowhere.authority()) == set()
@@ -91,7 +91,7 @@ def test_an_empty_list_means_nothing_and_never_everything(verbs: frozenset[Verb]
     assert rights(TokenRecord("id", "name", UNLIMITED, frozenset()).authority()) == set()
 
 
-def test_a_token_for_everything_is_the_owner_and_nothing_less_is() -> None:
+def test_only_a_token_for_everything_is_the_owner() -> None:
     assert TokenRecord("id", "name", UNLIMITED, frozenset(Verb)).authority() == OWNER
     assert TokenRecord("id", "name", UNLIMITED, frozenset({Verb.ADMINISTER})).authority() != OWNER
     # Tokens for everything that were made before there was `observe`.
@@ -119,7 +119,7 @@ def test_token_states_follow_expiry_and_revocation() -> None:
 
 
 @given(st.binary(min_size=8, max_size=8), st.binary(min_size=32, max_size=32))
-def test_a_secret_is_spelled_and_read_back_and_proves_itself_alone(one: bytes, two: bytes) -> None:
+def test_secret_is_formatted_parsed_and_validated_alone(one: bytes, two: bytes) -> None:
     secret = TokenSecret.of(one, two)
     parsed = TokenSecret.parse(secret.reveal())
     assert parsed is not None
@@ -135,7 +135,7 @@ SECRET = TokenSecret.of(bytes(range(8)), bytes(range(32)))
     st.integers(0, len(SECRET.reveal()) - 1),
     st.sampled_from(string.ascii_letters + string.digits + "-_ \n\x00é\u0430"),
 )
-def test_no_character_can_be_changed(place: int, character: str) -> None:
+def test_any_changed_character_is_refused(place: int, character: str) -> None:
     text = SECRET.reveal()
     mutated = text[:place] + character + text[place + 1 :]
     parsed = TokenSecret.parse(mutated)
@@ -149,11 +149,11 @@ def test_no_character_can_be_changed(place: int, character: str) -> None:
     SECRET.reveal().replace("0", "\uff10"), SECRET.reveal().replace("0", "\u0660"),
     "ts_\ud800" + SECRET.reveal()[4:], SECRET.reveal() * 100_000, SECRET.reveal().encode(), None, 7,
 ], ids=lambda text: repr(text)[:60])  # fmt: skip
-def test_what_is_not_spelled_like_a_token_is_none(text: object) -> None:
+def test_malformed_token_is_refused(text: object) -> None:
     assert TokenSecret.parse(text) is None
 
 
-def test_a_secret_shows_itself_only_when_asked_to() -> None:
+def test_secret_is_shown_only_on_request() -> None:
     hidden = SECRET.reveal().rpartition("_")[2]
     for shown in (repr(SECRET), str(SECRET), f"{SECRET}", repr([SECRET]), f"{SECRET!r:>80}"):
         assert hidden not in shown

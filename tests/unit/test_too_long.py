@@ -39,7 +39,7 @@ def too_long(
 
 @proves("embedding.no-silent-truncation")
 @pytest.mark.parametrize("words", [20, 50, 100])
-def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
+def test_mean_covers_all_parts_of_whole_sentences(words: int) -> None:
     reader = Reader(words)
     vector, remark = too_long(OnTokenLimit.MEAN, reader)
     assert remark is Remark.MEAN_OF_PARTS
@@ -57,7 +57,7 @@ def test_mean_of_parts_is_weighted_and_normalised() -> None:
     assert list(array("f", weighted_mean([one, other], [3, 4]))) == pytest.approx([0.6, 0.8])
 
 
-def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
+def test_only_the_beginning_is_embedded_if_configured() -> None:
     reader = Reader(50)
     vector, remark = too_long(OnTokenLimit.TRUNCATE, reader)
     assert remark is Remark.TRUNCATED
@@ -88,7 +88,7 @@ def test_model_that_rejects_every_length_is_not_asked_forever(policy: OnTokenLim
     assert min(len(text.split()) for text in asked) >= MIN_PART // 2
 
 
-def test_a_part_without_a_sound_vector_costs_the_text_its_own() -> None:
+def test_part_without_a_valid_vector_fails_its_text() -> None:
     def broken(text: str) -> Vector:
         if len(text.split()) > 100:
             raise TextTooLong("too long")
@@ -107,7 +107,7 @@ def test_parts_that_cancel_out_give_no_vector() -> None:
     assert too_long(OnTokenLimit.MEAN, turning) == (None, Remark.BAD_VECTOR)
 
 
-def test_another_failure_is_not_taken_for_length() -> None:
+def test_other_failures_are_not_treated_as_length() -> None:
     def down(text: str) -> Vector:
         raise ProviderUnavailable("down")
 

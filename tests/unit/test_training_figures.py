@@ -77,7 +77,7 @@ def test_find_sentence_ends_at_sentences_and_lines(span: str, sentence: str) -> 
     assert "Name" not in find_sentence(text, start, start + len(span))
 
 
-def test_figures_of_shared_words_auc_and_intervals() -> None:
+def test_shared_words_auc_and_intervals_are_computed() -> None:
     assert shared_words("The head", "head") == 1.0
     assert shared_words("head", "foot") == 0.0
     labels = np.array([True, False, True, False])
@@ -88,7 +88,7 @@ def test_figures_of_shared_words_auc_and_intervals() -> None:
     assert low < 0.5 < high
 
 
-def test_fit_rule_prefers_the_feature_that_tells() -> None:
+def test_fit_rule_prefers_the_informative_feature() -> None:
     generator = np.random.default_rng(1)
     told = generator.random(300) < 0.5
     answers = [

@@ -61,7 +61,7 @@ def test_select_files_reads_the_path_of_a_stretch() -> None:
     assert select_files("content/lox.md", names) == ["content/lox.md"]
 
 
-def test_main_rebuilds_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_rebuilds_found_passages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout = tmp_path / "checkouts" / "owner" / "name"
     checkout.mkdir(parents=True)
     (checkout / "leave.md").write_text(MARKDOWN, "utf-8")

@@ -88,7 +88,7 @@ def test_worker_repairs_what_a_search_finds(works: Works) -> None:
     ]
 
 
-def test_however_often_something_is_found_one_repair_waits(works: Works) -> None:
+def test_repeated_findings_queue_one_repair(works: Works) -> None:
     """Searches in several processes at once, each of which finds something."""
     opened = [works.open() for _ in range(4)]
     world = filled(works, opened[0])
@@ -116,7 +116,7 @@ def test_however_often_something_is_found_one_repair_waits(works: Works) -> None
     assert world.repair(background=True).id != job.id
 
 
-def test_a_search_is_answered_though_no_order_can_be_given(
+def test_search_is_answered_without_a_job_queue(
     works: Works, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened = works.open()
@@ -187,14 +187,14 @@ def test_search_on_sqlite_repairs_at_once_without_a_job(lib: LibraryFixture) -> 
     assert [job.kind for job in world.jobs.list()] == ["ingest"]
 
 
-def test_in_a_file_upkeep_can_be_submitted_as_well(lib: LibraryFixture) -> None:
+def test_maintenance_can_be_submitted_on_sqlite(lib: LibraryFixture) -> None:
     world = lib.world(tale__txt="The harbour light burned all night.")
     jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]
     lib.library._components.queue.wait()  # type: ignore[attr-defined]
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
 
 
-def test_upkeep_comes_after_documents_and_generations(works: Works) -> None:
+def test_maintenance_runs_after_documents_and_generations(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     jobs = [world.doctor(background=True), world.repair(background=True)]
@@ -205,7 +205,7 @@ def test_upkeep_comes_after_documents_and_generations(works: Works) -> None:
     assert {job.state for job in ended} == {JobState.DONE}
 
 
-def test_what_the_doctor_finds_is_kept_with_its_job(works: Works) -> None:
+def test_doctor_findings_are_stored_with_the_job(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
@@ -226,7 +226,7 @@ def test_what_the_doctor_finds_is_kept_with_its_job(works: Works) -> None:
     assert list(opened.doctor()["world"].counts()) == [Finding.STALE_POINT]
 
 
-def test_the_doctor_mends_in_the_background_what_it_is_told_to(works: Works) -> None:
+def test_doctor_applies_repairs_in_the_background(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
@@ -239,7 +239,7 @@ def test_the_doctor_mends_in_the_background_what_it_is_told_to(works: Works) -> 
     assert opened.doctor()["world"].healthy
 
 
-def test_lines_of_upkeep_hold_no_text(works: Works) -> None:
+def test_logs_of_maintenance_contain_no_text(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
@@ -396,7 +396,7 @@ def test_doctor_checks_the_job_queue(works: Works) -> None:
     assert seen[0]["jobs of workers that are gone"] == (Verdict.OK, "none")
 
 
-def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
+def test_unreadable_queue_is_a_problem(works: Works) -> None:
     opened = works.open()
     filled(works, opened)
     with works.admin() as admin:

@@ -53,11 +53,11 @@ def test_name_that_is_not_plain_is_refused(name: Any) -> None:
     "name",
     ["a.txt", "Ünïcode – 名前.md", ".hidden", "CON", "a..b", "نمی\u200cخواهم.txt", "👩\u200d🚀"],
 )
-def test_a_name_in_any_script_is_kept(name: str) -> None:
+def test_name_in_any_script_is_kept(name: str) -> None:
     assert check_upload_name(name) == name
 
 
-def test_upload_names_are_unique_and_needed() -> None:
+def test_upload_names_are_unique_and_required() -> None:
     assert check_upload_name("cafe\u0301.txt") == "caf\u00e9.txt"
     with pytest.raises(InvalidArgument):
         check_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
@@ -77,14 +77,14 @@ def test_stored_bytes_are_read_back(folder: UploadFolder, tmp_path: Path) -> Non
     }  # fmt: skip
 
 
-def test_two_uploads_of_one_name_do_not_meet(folder: UploadFolder) -> None:
+def test_uploads_with_one_name_are_separate(folder: UploadFolder) -> None:
     with folder.receive(WORLD, [Upload("a.txt", b"first")]) as first:
         second = received(folder, Upload("a.txt", b"second"))
     assert contents(folder, first) == {"a.txt": b"first"}
     assert contents(folder, second) == {"a.txt": b"second"}
 
 
-def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
+def test_document_identity_is_the_upload_name(tmp_path: Path) -> None:
     here, there = (UploadFolder(tmp_path / name, reserve=0) for name in ("here", "there"))
     ids = [
         folder.find(WORLD, received(folder, Upload(name, b"x")), DocumentOptions())
@@ -96,12 +96,12 @@ def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
     assert len(set(ids)) == 3
 
 
-def test_only_the_owner_can_read_them(folder: UploadFolder, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_uploads(folder: UploadFolder, tmp_path: Path) -> None:
     received(folder, Upload("a.txt", b"secret"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in left(tmp_path)} == {0o600}
 
 
-def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
+def test_oversized_upload_leaves_nothing(tmp_path: Path) -> None:
     folder = UploadFolder(tmp_path / "uploads", reserve=0, max_bytes=10)
     received(folder, Upload("fits.txt", b"0123456789"))
     before = left(tmp_path)
@@ -110,7 +110,7 @@ def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
     assert left(tmp_path) == before
 
 
-def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
+def test_upload_without_disk_space_does_not_start(tmp_path: Path) -> None:
     folder = UploadFolder(tmp_path / "uploads", reserve=1 << 60)
     with pytest.raises(StorageFull):
         received(folder, Upload("a.txt", b"small"))
@@ -137,13 +137,13 @@ def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
         received(UploadFolder(tmp_path / "uploads", reserve=0), Upload("a.txt", b"x"))
 
 
-def test_when_the_job_cannot_be_written_down_the_files_go(folder: UploadFolder, tmp_path: Path):
+def test_failed_job_record_removes_the_files(folder: UploadFolder, tmp_path: Path):
     with pytest.raises(ValueError, match="no job"), folder.receive(WORLD, [Upload("a", b"x")]):
         raise ValueError("no job")
     assert left(tmp_path) == []
 
 
-def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None:
+def test_discarded_batch_is_removed_and_others_are_kept(folder: UploadFolder) -> None:
     one, other = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"2"))
     folder.discard(WORLD, one)
     folder.discard(WORLD, one)
@@ -152,7 +152,7 @@ def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None
         folder.find(WORLD, one, DocumentOptions())
 
 
-def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
+def test_batch_of_another_world_is_not_found(folder: UploadFolder) -> None:
     batch = received(folder, Upload("a", b"1"))
     with raises_code("source_missing"):
         folder.find(OTHER, batch, DocumentOptions())
@@ -183,7 +183,7 @@ def kept_by(*batches: str) -> Callable[[str], bool]:
     return lambda batch: batch in batches
 
 
-def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Path) -> None:
+def test_single_document_is_removed_from_a_batch(folder: UploadFolder, tmp_path: Path) -> None:
     batch = received(folder, Upload("a.txt", b"going"), Upload("b.txt", b"staying"))
     busy = received(folder, Upload("a.txt", b"at work"))
     path = folder.find(WORLD, batch, DocumentOptions()).sources[0].path
@@ -198,7 +198,7 @@ def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Pa
     assert not folder.exists(WORLD, batch)
 
 
-def test_all_of_a_world_goes_and_no_other(folder: UploadFolder) -> None:
+def test_all_uploads_of_one_world_are_removed(folder: UploadFolder) -> None:
     received(folder, Upload("a", b"1"), Upload("b", b"2"))
     other = received(folder, Upload("a", b"1"), world=OTHER)
     assert folder.worlds() == [WORLD, OTHER]

@@ -21,12 +21,12 @@ def test_equal_queries_of_a_world_have_equal_marks_across_restarts(tmp_path: Pat
     assert hashlib.sha256(b"Who held the key?").hexdigest() not in first
 
 
-def test_world_and_query_cannot_be_divided_otherwise(tmp_path: Path) -> None:
+def test_world_and_query_cannot_be_confused(tmp_path: Path) -> None:
     key = UsageKey(tmp_path / "usage.key")
     assert key.mark("ab", "c") != key.mark("a", "bc")
 
 
-def test_the_key_is_made_when_it_is_needed_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_key_is_created_on_demand_and_readable_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "usage.key"
     key = UsageKey(path)
     assert not path.exists()
@@ -35,14 +35,14 @@ def test_the_key_is_made_when_it_is_needed_and_is_its_owners_alone(tmp_path: Pat
     assert os.listdir(tmp_path) == ["usage.key"]
 
 
-def test_whoever_makes_the_key_at_the_same_time_gets_the_same(tmp_path: Path) -> None:
+def test_concurrent_creation_returns_one_key(tmp_path: Path) -> None:
     path = tmp_path / "usage.key"
     with ThreadPoolExecutor(8) as pool:
         marks = set(pool.map(lambda _: UsageKey(path).mark("world", "query"), range(32)))
     assert len(marks) == 1
 
 
-def test_a_file_without_a_key_is_refused(tmp_path: Path) -> None:
+def test_file_without_a_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "usage.key").write_text("short")
     with pytest.raises(InvalidConfiguration, match=r"usage\.key contains no key"):
         UsageKey(tmp_path / "usage.key").mark("world", "query")

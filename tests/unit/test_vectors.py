@@ -11,7 +11,7 @@ ROWS = (
 )  # fmt: skip
 
 
-def test_vectors_are_checked_together_like_each_alone() -> None:
+def test_vectors_are_validated_together_like_individually() -> None:
     vectors = [array("f", row).tobytes() for row in ROWS]
     sound = [True, True, False, False, False, False, True, False, False, True]
     assert [is_sound(vector, 2) for vector in vectors] == sound

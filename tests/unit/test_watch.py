@@ -31,14 +31,14 @@ def harbour(folder: Path, recorder: Recorder) -> World:
 
 
 @pytest.mark.contract
-def test_a_search_tells_its_stages_in_order(tmp_path: Path) -> None:
+def test_search_reports_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     harbour(tmp_path, recorder).search("harbour")
     assert recorder.last(Request.SEARCH).stages == [*FINDING, Stage.RANKED, Stage.BUNDLE]
 
 
 @pytest.mark.contract
-def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
+def test_retrieval_reports_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     harbour(tmp_path, recorder).retrieve("harbour", selected_text="The wall was old.")
     assert recorder.last(Request.RETRIEVE).stages == [
@@ -46,14 +46,14 @@ def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
+def test_fused_search_reports_words(tmp_path: Path) -> None:
     recorder = Recorder()
     harbour(tmp_path, recorder).search("harbour", mode="hybrid")
     assert recorder.last(Request.SEARCH).stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
 
 
 @pytest.mark.contract
-def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
+def test_reader_retrieval_reports_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     reader = harbour(tmp_path, recorder).reader("ann")
     reader.set_position("a.md", sentence=1)
@@ -62,7 +62,7 @@ def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     assert stages == [*FINDING[:3], Stage.TAIL, *FINDING[3:], *CHOOSING]
 
 
-def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
+def test_ingestion_reports_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     harbour(tmp_path, recorder)
     assert list(dict.fromkeys(recorder.last(Request.INGEST).stages)) == [
@@ -71,7 +71,7 @@ def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
+def test_other_calls_are_separate_requests(tmp_path: Path) -> None:
     recorder = Recorder()
     world = harbour(tmp_path, recorder)
     found = world.search("harbour").passages[0].chunk_id
@@ -88,7 +88,7 @@ def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
+def test_ingestion_events_equal_the_counts_of_its_report(tmp_path: Path) -> None:
     recorder = Recorder()
     lib = watched(tmp_path, recorder)
     world = lib.world(a__md=TEXT, b__md=TEXT)
@@ -106,7 +106,7 @@ def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.contract
-def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) -> None:
+def test_answer_is_one_request_for_any_consumer(tmp_path: Path) -> None:
     recorder = Recorder()
     lib = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
     lib.scores(0.9)
@@ -146,7 +146,7 @@ def heard(world: World) -> Generator[AnswerEvent]:
     return events
 
 
-def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
+def test_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
     recorder = Recorder()
     lib = watched(tmp_path, recorder)
     world = lib.world(a__md=TEXT)
@@ -164,7 +164,7 @@ def _unavailable() -> None:
 
 
 @pytest.mark.parametrize("part", ["request", "enter", "stage", "count", "exit"])
-def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(tmp_path: Path, part: str):
+def test_results_do_not_depend_on_an_observer_even_if_it_fails(tmp_path: Path, part: str):
     plain = make_library(tmp_path)
     world = plain.world(a__md=TEXT)
     reader = world.reader("ann")
@@ -181,7 +181,7 @@ def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(tmp_path: 
             asked.search(" ")
 
 
-def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path: Path) -> None:
+def test_observer_of_one_world_gets_no_other_requests(tmp_path: Path) -> None:
     always, once = Recorder(), Recorder()
     world = harbour(tmp_path, always)
     world.observed_by(once).search("harbour")
@@ -193,7 +193,7 @@ def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path:
 
 
 @pytest.mark.contract
-def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Path) -> None:
+def test_observer_gets_each_stage_once_even_if_repeated(tmp_path: Path) -> None:
     heard: list[Stage] = []
     lib = watched(tmp_path, NULL_OBSERVER)
     world = lib.world(**{f"f{number}__txt": f"harbour {number}" for number in range(40)})
@@ -221,14 +221,14 @@ def test_reader_events_do_not_depend_on_unread_text(tmp_path: Path) -> None:
     assert told[0] == told[1]
 
 
-def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
+def test_empty_list_of_observers_costs_nothing() -> None:
     assert combine_observers() is NULL_OBSERVER
     assert combine_observers(NULL_OBSERVER, NULL_OBSERVER) is NULL_OBSERVER
     with NULL_OBSERVER.request(Request.SEARCH) as course:
         assert course.stage(Stage.HITS) is NO_STAGE
 
 
-def test_failures_and_codes_are_told_without_values() -> None:
+def test_failures_are_reported_by_code_without_values() -> None:
     assert failure_of(None) is None
     assert failure_of(InvalidArgument(code="blank_query")) == (CounterName.ERRORS, "blank_query")
     assert failure_of(KeyError("a query")) == (CounterName.BUGS, "")

@@ -39,7 +39,7 @@ def loaded(code: str, *arguments: str, **variables: str) -> str:
     return ran.stdout.splitlines()[-1]
 
 
-def test_help_loads_neither() -> None:
+def test_help_loads_no_observer_library() -> None:
     assert loaded(HELP) == ""
 
 
@@ -47,7 +47,7 @@ def test_help_loads_neither() -> None:
     ({}, ""), ({"TRUESPAN_METRICS": "1"}, "prometheus_client"),
     ({"TRUESPAN_TRACING": "1"}, "opentelemetry"),
 ])  # fmt: skip
-def test_a_search_loads_what_the_settings_ask_for(
+def test_search_loads_only_configured_observers(
     tmp_path: Path, variables: dict[str, str], expected: str
 ) -> None:
     (tmp_path / "a.txt").write_text("The harbour light burned all night.")

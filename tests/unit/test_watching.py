@@ -159,7 +159,7 @@ def test_changes_renames_and_deletions_become_jobs_one_at_a_time(scene: Scene) -
     assert scene.errors == []
 
 
-def test_what_changed_while_nobody_watched_is_caught_up_with(scene: Scene) -> None:
+def test_changes_before_watching_are_processed(scene: Scene) -> None:
     for name in ("a.txt", "b.txt", "c.txt"):
         scene.write(name, story(5, name))()
     scene.run()
@@ -182,7 +182,7 @@ def test_save_through_a_second_file_is_one_change(scene: Scene) -> None:
     assert [document.number for document in scene.world.documents.list()] == [1]
 
 
-def test_growing_file_is_waited_for_and_others_are_not_held_up(scene: Scene) -> None:
+def test_growing_file_is_awaited_without_delaying_others(scene: Scene) -> None:
     scene.write("a.txt", story(2))()
 
     def grow(size: int) -> Action:

@@ -188,7 +188,9 @@ def test_compressed_page_is_unpacked_only_to_the_limit(server: WebServer, clock:
 
 
 @proves("pages.limits")
-def test_hostile_servers_are_left_in_time_and_size(server: WebServer, clock: TickingClock) -> None:
+def test_hostile_servers_are_limited_in_time_and_size(
+    server: WebServer, clock: TickingClock
+) -> None:
     def endless(_: object) -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\n\r\n"
         while True:

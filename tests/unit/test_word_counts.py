@@ -43,7 +43,7 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
 
 
 @proves("store.words-counted")
-def test_what_is_counted_with_chunks_is_what_is_counted_later(lib: LibraryFixture, world: World):
+def test_words_counted_with_chunks_equal_a_later_count(lib: LibraryFixture, world: World):
     texts = {"en": story(3), "de": "Die Häuser am großen Hafen, 5 ½ Meilen.", "ja": "東京都の港。"}
     for language, text in texts.items():
         world.ingest(lib.write(f"{language}.txt", text), language=language)
@@ -88,7 +88,7 @@ def test_first_search_counts_words_if_ingestion_does_not(lib: LibraryFixture) ->
     assert "otter" in terms(lib)
 
 
-def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
+def test_repeated_query_counts_nothing_again(tmp_path: Path) -> None:
     lib = make_library(tmp_path, watched=True)
     world = lib.world(a__txt=story(3))
     world.search("harbour", mode="hybrid")
@@ -114,7 +114,7 @@ def test_documents_sharing_replaced_rows_are_counted_again(lib: LibraryFixture) 
     assert counted(lib) == 3
 
 
-def test_a_new_language_label_has_words_counted_anew(lib: LibraryFixture, world: World) -> None:
+def test_new_language_label_causes_a_new_count(lib: LibraryFixture, world: World) -> None:
     path = lib.write("a.txt", "Die Häuser am Hafen.")
     world.ingest(path, language="en")
     assert score(lib, world, "Haus") == 0.0
@@ -148,7 +148,7 @@ def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture
     assert score(lib, world, "otter") > 0
 
 
-def test_chunks_that_are_not_embedded_take_no_part(lib: LibraryFixture) -> None:
+def test_unembedded_chunks_are_ignored(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
     before = score(lib, world, "otter")
     scope = lib.scope(world)
@@ -158,7 +158,7 @@ def test_chunks_that_are_not_embedded_take_no_part(lib: LibraryFixture) -> None:
     assert score(lib, world, "otter") > before
 
 
-def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path, lib: LibraryFixture) -> None:
+def test_words_of_a_staged_revision_are_ignored(tmp_path: Path, lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.")
     world.search("otter", mode="hybrid")
 
@@ -208,7 +208,7 @@ def test_shared_word_rows_do_not_change_scores(lib: LibraryFixture) -> None:
     assert lib.sql("SELECT count(*) FROM words")[0][0] > rows
 
 
-def test_what_is_left_of_shared_words_is_counted_again(lib: LibraryFixture) -> None:
+def test_remaining_shared_words_are_counted_again(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     world.documents.delete("a.txt")
     assert (counted(lib), terms(lib)) == (0, set())
@@ -217,7 +217,7 @@ def test_what_is_left_of_shared_words_is_counted_again(lib: LibraryFixture) -> N
     assert "otter" in terms(lib)
 
 
-def test_other_processes_notice_that_shared_words_are_gone(lib: LibraryFixture) -> None:
+def test_other_processes_notice_removed_shared_words(lib: LibraryFixture) -> None:
     world = shared_world(lib)
     sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
     one = count_revision(lib.store, scope, RevisionRef(2, 1), world.documents.get(2).language)

@@ -98,7 +98,7 @@ def matches_of(query: str, chunks: list[list[str]]) -> list[WordMatches]:
 
 
 @proves("search.words")
-def test_a_word_that_occurs_nowhere_changes_nothing() -> None:
+def test_word_that_occurs_nowhere_changes_nothing() -> None:
     chunks = [["the", "lamp", "burn"], ["the", "key"], ["a", "lamp", "and", "a", "lamp"]]
     lengths = np.array([len(chunk) for chunk in chunks], np.int64)
 
@@ -115,7 +115,7 @@ def test_a_word_that_occurs_nowhere_changes_nothing() -> None:
     assert scores("otter") == [0.0, 0.0, 0.0]
 
 
-def test_phrases_are_what_stands_in_double_quotes_of_any_kind() -> None:
+def test_phrases_are_text_in_double_quotes_of_any_kind() -> None:
     expected = {
         'who said "the old lamp" twice': ("the old lamp",),
         "“the old lamp” and „die alte Lampe“ and „lampa”": (
@@ -134,13 +134,13 @@ def test_phrases_are_what_stands_in_double_quotes_of_any_kind() -> None:
     assert {query: find_phrases(query) for query in expected} == expected
 
 
-def test_a_phrase_has_whole_stems_where_terms_are_cut() -> None:
+def test_phrase_has_whole_stems_where_terms_are_cut() -> None:
     phrase = parse_query('"государственного закона"', ["russian"])
     assert phrase.occurs_in("Государственный закон принят.", "ru")
     assert not phrase.occurs_in("Государство, закон и суд.", "ru")
 
 
-def test_a_phrase_occurs_where_its_terms_follow_one_another() -> None:
+def test_phrase_occurs_where_its_terms_are_consecutive() -> None:
     phrase = parse_query('"old lamps"', EN)
     assert phrase.occurs_in("An Old\nlamp burned.", "en")
     assert phrase.occurs_in("old old lamp", "en")

@@ -106,7 +106,7 @@ def submitted(world: World, name: str = "tale.txt") -> Job:
     return world.ingest([Upload(name, f"{name}. {STORY}".encode())], background=True)
 
 
-def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
+def test_worker_runs_a_waiting_job(works: Works) -> None:
     asking = works.open()
     world = asking.create_world("world")
     job = submitted(world)
@@ -122,7 +122,7 @@ def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
     assert works.orders() == []
 
 
-def test_an_order_that_is_given_twice_is_carried_out_once(works: Works) -> None:
+def test_job_submitted_twice_runs_once(works: Works) -> None:
     opened = works.open()
     job = submitted(opened.create_world("world"))
     opened.server.resume_waiting()
@@ -160,7 +160,7 @@ def test_full_queue_refuses_jobs_without_a_trace(works: Works) -> None:
     submitted(world, "third.txt")
 
 
-def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
+def test_temporary_failure_is_retried_later_and_then_reported(works: Works) -> None:
     opened = works.open(tries=2)
     world = opened.create_world("world")
     job = submitted(world)
@@ -187,7 +187,7 @@ def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
-def test_what_will_not_pass_is_told_at_once(works: Works) -> None:
+def test_permanent_failure_is_reported_at_once(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -218,7 +218,7 @@ def test_stopped_worker_requeues_its_jobs(works: Works) -> None:
     assert {world.jobs.get(job.id).state for job in jobs} == {JobState.DONE}
 
 
-def test_a_job_that_is_cancelled_while_it_waits_is_never_begun(works: Works) -> None:
+def test_job_cancelled_while_waiting_never_starts(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -256,7 +256,7 @@ def died_under(works: Works, world: World, job: Job) -> None:
         )
 
 
-def test_what_a_dead_worker_had_is_taken_up_and_counted(works: Works) -> None:
+def test_job_of_a_dead_worker_is_resumed_and_counted(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -268,7 +268,7 @@ def test_what_a_dead_worker_had_is_taken_up_and_counted(works: Works) -> None:
     assert works.orders() == []
 
 
-def test_lines_of_workers_keep_their_numbers_and_codes(works: Works) -> None:
+def test_logs_of_workers_keep_numbers_and_codes(works: Works) -> None:
     stream = io.StringIO()
     lines = logging.StreamHandler(stream)
     lines.setFormatter(Lines(as_json=False))
@@ -415,7 +415,7 @@ def test_only_the_owner_runs_a_worker_on_postgresql(works: Works, tmp_path: Path
     assert "PostgreSQL" in str(refusal.value)
 
 
-def test_tables_of_the_queue_that_lack_a_step_are_refused(works: Works) -> None:
+def test_queue_tables_without_a_migration_are_refused(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     with works.admin() as admin:
@@ -432,7 +432,7 @@ def _run(ask: Callable[[], object]) -> None:
     ask()
 
 
-def test_whoever_works_for_a_world_does_not_see_the_queue(works: Works) -> None:
+def test_role_of_worlds_cannot_see_the_queue(works: Works) -> None:
     for role in ("truespan_worlds", "truespan_shared"):
         with psycopg.connect(works.database.url.reveal(), autocommit=True) as session:
             session.execute("SELECT set_config('role', %s, false)", (role,))
@@ -440,7 +440,7 @@ def test_whoever_works_for_a_world_does_not_see_the_queue(works: Works) -> None:
                 session.execute("SELECT * FROM truespan_queue.procrastinate_jobs")
 
 
-def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> None:
+def test_processes_together_respect_a_provider_rate_limit(works: Works) -> None:
     stores = [works.open()._components.store for _ in range(6)]
     waits: list[float] = []
     lock, together = threading.Lock(), threading.Barrier(len(stores))
@@ -463,7 +463,7 @@ def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> 
     assert sorted(minutes) == [number // 7 for number in range(60)]
 
 
-def test_a_worker_ends_although_its_cancellation_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_ends_although_its_cancellation_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "_CANCEL_AGAIN_SECONDS", 0.01)
 
     class Deaf:
@@ -489,7 +489,7 @@ def test_a_worker_ends_although_its_cancellation_was_lost(monkeypatch: pytest.Mo
     assert own._draining.is_set()
 
 
-def test_a_second_signal_ends_a_worker_at_once() -> None:
+def test_second_signal_ends_a_worker_at_once() -> None:
     with stop_on_signals() as stop:
         signal.raise_signal(signal.SIGTERM)
         assert stop.is_set()

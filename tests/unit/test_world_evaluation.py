@@ -72,7 +72,7 @@ def test_evaluation_uses_no_floor_and_the_requested_depth(lib: LibraryFixture) -
     assert result.state is State.ANSWERED
 
 
-def test_passages_of_one_document_do_not_crowd_out_the_others(lib: LibraryFixture) -> None:
+def test_passages_of_one_document_do_not_displace_others(lib: LibraryFixture) -> None:
     paragraphs = "\n\n".join(f"The ferry {'sails ' * 150}{n}." for n in range(30))
     world = lib.world(long__txt=paragraphs, keys__txt=KEYS)
     query = GoldenQuery("q", "ferry sails", (Expected("keys.txt"),), top_k=2)
@@ -82,7 +82,7 @@ def test_passages_of_one_document_do_not_crowd_out_the_others(lib: LibraryFixtur
 
 
 @pytest.mark.contract
-def test_words_count_where_that_is_asked_for(lib: LibraryFixture) -> None:
+def test_keyword_mode_can_be_evaluated(lib: LibraryFixture) -> None:
     world = lib.world(
         short__txt="the ferry.",
         middle__txt="the ferry and a goblet by night.",
@@ -154,7 +154,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> Non
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
-def test_a_document_is_known_by_number_id_name_and_path(lib: LibraryFixture, reference: str):
+def test_document_is_found_by_number_id_name_and_path(lib: LibraryFixture, reference: str):
     world = lib.world(lamp__txt=LAMP, keys__txt=KEYS)
     document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
@@ -175,7 +175,7 @@ def test_ambiguous_name_needs_a_path(lib: LibraryFixture) -> None:
     assert [one.absent for one in results] == [("keys.txt",), (), ("eys.txt",)]
 
 
-def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> None:
+def test_filters_of_a_query_limit_its_search(lib: LibraryFixture) -> None:
     world = lib.world(lamp__txt=LAMP)
     world.ingest([lib.write("keys.txt", KEYS)], tags=["keys"], version="2.0", language="de")
 
@@ -200,7 +200,7 @@ def test_failed_query_does_not_stop_the_others(lib: LibraryFixture) -> None:
     assert lib.clock.slept == []
 
 
-def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> None:
+def test_temporary_failure_is_retried_before_it_counts(tmp_path: Path) -> None:
     embedder = WordEmbedder()
     lib = make_library(tmp_path, embedder=embedder)
     world = filled(lib)
@@ -218,7 +218,7 @@ def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> No
     assert world.evaluation.run([GoldenQuery("new", "new", (Expected("1"),))]).totals.failed == 1
 
 
-def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixture) -> None:
+def test_file_bytes_and_queries_give_equal_evaluations(lib: LibraryFixture) -> None:
     world = filled(lib)
     path = lib.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
     line = b'{"query": "spare key", "expected": ["keys.txt"]}\n'
@@ -227,7 +227,7 @@ def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixtur
     assert world.evaluation.run(parse_golden("g.jsonl", line), name="mine").name == "mine"
 
 
-def test_bad_golden_queries_are_refused_before_anything_is_asked(lib: LibraryFixture) -> None:
+def test_bad_golden_queries_are_refused_before_any_search(lib: LibraryFixture) -> None:
     world = filled(lib)
     asked = len(lib.embedder.queries)
 
@@ -261,7 +261,7 @@ def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> No
     assert reading.evaluation.run(ASKED).totals.judged == 3
 
 
-def test_the_search_behind_it_refuses_a_follower_by_itself(lib: LibraryFixture) -> None:
+def test_internal_search_refuses_a_caller_bound_to_a_reader(lib: LibraryFixture) -> None:
     world = filled(lib)
     follower = OWNER.as_reader(lib.scope(world).world, "ann")
     deps = lib.library._components
@@ -311,7 +311,7 @@ def library_of_topics(lib: LibraryFixture) -> World:
     return lib.world(**files)
 
 
-def test_a_calibration_is_proposed_kept_and_forgotten(lib: LibraryFixture) -> None:
+def test_calibration_is_proposed_stored_and_removed(lib: LibraryFixture) -> None:
     world = library_of_topics(lib)
 
     proposed = world.evaluation.calibrate(many())
@@ -331,7 +331,7 @@ def test_a_calibration_is_proposed_kept_and_forgotten(lib: LibraryFixture) -> No
     assert not world.evaluation.forget_calibration()
 
 
-def test_from_too_little_nothing_is_proposed_and_nothing_kept(lib: LibraryFixture) -> None:
+def test_too_few_judgements_propose_and_store_nothing(lib: LibraryFixture) -> None:
     world = filled(lib)
     report = world.evaluation.calibrate(ASKED, keep=True)
     assert (report.proposed, report.kept, world.evaluation.calibration()) == (None, False, None)
@@ -383,7 +383,7 @@ def test_stored_calibration_needs_full_read_and_is_per_world(lib: LibraryFixture
     assert other.evaluation.calibration() is None
 
 
-def test_a_kept_calibration_survives_a_restart(tmp_path: Path, lib: LibraryFixture) -> None:
+def test_stored_calibration_survives_a_restart(tmp_path: Path, lib: LibraryFixture) -> None:
     lib.store.records.keep_calibration(lib.scope(filled(lib)), MEASURED)
     lib.library.close()
     assert make_library(tmp_path).library.world("world").evaluation.calibration() == MEASURED

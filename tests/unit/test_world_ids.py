@@ -8,7 +8,7 @@ from truespan.store.engines.session import is_world_id
 ID = "6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1"
 
 
-def test_an_id_is_recognised() -> None:
+def test_world_id_is_recognised() -> None:
     assert is_world_id(ID)
 
 

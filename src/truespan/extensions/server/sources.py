@@ -1,4 +1,4 @@
-"""What callers of a server may add without a file: web pages and the sample book."""
+"""Sources that callers of a server may add without a file: web pages and the sample book."""
 
 from __future__ import annotations
 
