@@ -1,4 +1,4 @@
-"""What pytest itself needs for this suite."""
+"""Configuration of pytest for this suite."""
 
 import gc
 import logging
@@ -77,12 +77,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use a worker more than there are cores: many tests wait for processes they started."""
+    """Use one worker more than there are cores: many tests wait for processes."""
     return (os.cpu_count() or 1) + 1
 
 
 def use_memory_for_files(folder: str = "/dev/shm", space: int = 8 << 30) -> None:
-    """Keep the files of tests in memory where there is room: they are flushed often.
+    """Keep the files of tests in memory where it is large enough: they are flushed often.
 
     Killing a process loses nothing that it wrote to either; no test cuts the power.
     """
@@ -139,7 +139,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is about SQLite where another store was chosen for the whole run.
+    """Deselect tests of SQLite if another store was chosen for the whole run.
 
     What the tests claim is gathered first, before anybody else leaves some of them out.
     """
@@ -198,7 +198,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item], others: Set[pytes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Let no garbage collector go through the hundreds of thousands of objects of all tests.
+    """Exclude the objects of all collected tests from garbage collection.
 
     Between tests it runs seldom: by default it takes a sixth of their time.
     """

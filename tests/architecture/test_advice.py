@@ -1,4 +1,4 @@
-"""What errors advise people to run must exist."""
+"""Commands in the advice of errors exist."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ COMMAND = re.compile(r"'truespan ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^']*)'")
 
 @cache
 def advised() -> set[tuple[str, str, str, str]]:
-    """Return every command that a text of the program quotes: where, command, word, rest."""
+    """Return every command that a message quotes: where, command, word, rest."""
     quoted: set[tuple[str, str, str, str]] = set()
     for path in SOURCES.rglob("*.py"):
         text = path.read_text("utf-8")
@@ -36,7 +36,7 @@ def test_every_command_that_a_message_names_exists_with_its_options() -> None:
 
 
 def exists(known: dict[str, Any], _: str, name: str, word: str, rest: str) -> bool:
-    """Say whether there is a command, with this command within it, and these options."""
+    """Return whether a command, its subcommand and these options exist."""
     if name not in known:
         return False
     command = known[name]

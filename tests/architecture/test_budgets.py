@@ -1,4 +1,4 @@
-"""The size of the source: a change that exceeds a budget names what it replaces."""
+"""Budgets of source lines: a change that exceeds one names what it replaces."""
 
 import subprocess
 import sys

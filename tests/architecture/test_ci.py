@@ -1,4 +1,4 @@
-"""What runs on every change."""
+"""Checks that run on every change."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What is deployed: files that no engine runs here are held to what must be true of them."""
+"""Deployment files, checked without running their services."""
 
 import json
 import re
@@ -54,7 +54,7 @@ ONCE = {
 
 
 def resolved(value: Any, **given: str) -> str:
-    """Return a value as compose reads it, with what is given and defaults for all other names."""
+    """Return a value as compose reads it, with the given variables, and defaults for all others."""
 
     def read(found: re.Match[str]) -> str:
         return given.get(found[1]) or (found[3] if found[2] == ":-" else f"<{found[1]}>")
@@ -63,7 +63,7 @@ def resolved(value: Any, **given: str) -> str:
 
 
 def as_run(name: str, folder: Path) -> Settings:
-    """Read the settings that a container has, with its secrets where this machine can have them."""
+    """Read the settings of a container, with secrets where this machine can have them."""
     secrets = folder / "secrets"
     secrets.mkdir()
     for secret in SERVICES[name]["secrets"]:
@@ -253,7 +253,7 @@ def test_created_roles_can_prepare_and_use_a_store(tmp_path: Path) -> None:
 
 
 def said_to_psql(folder: Path, mounted: Path) -> list[str]:
-    """Run the script of the roles with a psql that writes down what it is told."""
+    """Run the script of the roles with a psql that records its input."""
     (folder / "psql").write_text(f'#!/bin/sh\necho "$@" >{folder}/given\ncat >{folder}/said\n')
     (folder / "psql").chmod(0o755)
     subprocess.run(
@@ -310,7 +310,7 @@ def test_every_command_of_the_guides_exists_with_its_options() -> None:
 
 
 def require_command(words: list[str]) -> None:
-    """Let the command line read the words, and go no further."""
+    """Parse the arguments without running the command."""
     # Its commands are known once it has run.
     assert run(["--version"]) == 0
     command, rest = cast("Any", make_commands()), [*words]

@@ -1,4 +1,4 @@
-"""The pages are true: examples run, tables match the code, and links lead somewhere."""
+"""Documentation: examples run, tables match the code, and links resolve."""
 
 import ast
 import inspect
@@ -158,7 +158,7 @@ def whole_number_limits(name: str) -> tuple[int, int] | None:
 
 
 def values_for(name: str) -> list[tuple[str, Any]]:
-    """Return values that a setting may have, as a variable has them and as they are read."""
+    """Return values of a setting, as a variable spells them and as they are read."""
     if limits := whole_number_limits(name):
         return [(str(number), number) for number in limits]
     if base_type(name) is bool:
@@ -214,7 +214,7 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
 
 
 def kept_keys(tables: list[dict[str, Any]], folder: Path) -> dict[str, str]:
-    """Put a key wherever a page says that one is kept; return the variables among these places."""
+    """Write a key to each documented place; return the variables among these places."""
     for table in tables:
         if "file" in table:
             (folder / table["file"]).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Errors are data: few classes, and every code that is written out is in a table."""
+"""Errors are data: few classes, and every literal code is in a table."""
 
 import ast
 from collections.abc import Iterator

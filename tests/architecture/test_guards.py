@@ -1,4 +1,4 @@
-"""Each guard of `make guards` still stands in the source, with its promise and its tests."""
+"""Each guard of `make guards` exists in the source, with its promise and its tests."""
 
 from tools.guards import ROOT, Guard, load_guards
 

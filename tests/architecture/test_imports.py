@@ -1,4 +1,4 @@
-"""The dependency rule: arrows go downwards only, and each technology lives in one place."""
+"""The dependency rule: imports point downwards only, and each package is used in one place."""
 
 import ast
 import re
@@ -169,7 +169,7 @@ def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Give the dotted name of every module that a file imports, wherever in the file it does."""
+    """Yield the dotted name of every module that a file imports, anywhere in the file."""
     for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -255,7 +255,7 @@ def test_pure_parts_touch_no_clock_file_or_environment() -> None:
 
 
 def reads_clock(path: Path) -> bool:
-    """Return whether a file asks `datetime` for the present."""
+    """Return whether a file calls `datetime` for the current time."""
     tree = walk_file(path)
     return any(isinstance(node, ast.Attribute) and node.attr in PRESENT for node in tree)
 
@@ -314,7 +314,7 @@ def _cycle(edges: dict[str, set[str]]) -> list[str] | None:
 
 
 def test_commands_print_through_the_terminal_module() -> None:
-    """Only there are unprintable characters escaped."""
+    """Only the terminal module escapes unprintable characters."""
     printing = re.compile(
         r"click import .*\b(?:echo|confirm)\b|\bclick\.(?:echo|confirm)\b|"
         r"(?<!console\.)\bprint\(|std(?:out|err)\.write"

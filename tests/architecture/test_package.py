@@ -27,7 +27,7 @@ EXTRA = re.compile(r"(?:with the extra '|'\.\[)(\w+)")
 
 
 def build(kind: str, folder: Path) -> Path:
-    """Let the build backend of the lock file build, as `python -m build --no-isolation` does."""
+    """Run the build backend of the lock file, as `python -m build --no-isolation` does."""
     backend = PROJECT["build-system"]["build-backend"]
     [program] = [
         Path(str(file.locate())).resolve()

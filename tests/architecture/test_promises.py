@@ -24,7 +24,7 @@ def covers_the_whole_suite(config: pytest.Config) -> bool:
 
 @pytest.fixture(scope="module")
 def claims(request: pytest.FixtureRequest) -> Claims:
-    """What all tests claim, also when only some of them were selected.
+    """Return the claims of all tests, even if only some of them were selected.
 
     A narrowed run collects in another process, since pytest cannot collect twice in one.
     """

@@ -1,4 +1,4 @@
-"""Whoever catches an error of the system finds out whether a resource ran out."""
+"""Every handler of an operating system error checks whether a resource ran out."""
 
 import ast
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ HARMLESS = {
 
 
 def handlers() -> Iterator[tuple[str, str]]:
-    """Yield where OSError is caught, as file and function, and the source of the handler."""
+    """Yield each place that catches OSError, as file and function, with its source."""
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if "OSError" not in text:

@@ -98,7 +98,7 @@ def classes_of(file: str) -> list[ast.ClassDef]:
 
 
 def changed_names(function: ast.AST) -> Iterator[str]:
-    """Yield the names, also attributes of `self`, of what code changes or binds anew."""
+    """Yield the names, also attributes of `self`, that code changes or rebinds."""
     for node in ast.walk(function):
         if isinstance(node, ast.Global):
             yield from node.names
@@ -221,7 +221,7 @@ def test_every_object_of_a_module_is_constant_or_marked() -> None:
 
 
 def held_by(*roots: object) -> dict[type, object]:
-    """Return the classes of the package whose objects these objects lead to."""
+    """Return the classes of the package whose objects are reachable from these objects."""
     seen: dict[int, object] = {}
     found: dict[type, object] = {}
     todo = list(roots)

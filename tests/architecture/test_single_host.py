@@ -190,7 +190,7 @@ class Host:
         return self.folder / "lib" / "library"
 
     def install(self, version: str, script: str = "") -> None:
-        """Install a version: this program, or a script that takes its place."""
+        """Install a version: this program, or a script in its place."""
         programs = self.folder / "opt" / version / "bin"
         programs.mkdir(parents=True)
         text = script or f'#!/bin/sh\nexec "{sys.executable}" -m truespan "$@"\n'

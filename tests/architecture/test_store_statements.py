@@ -32,7 +32,7 @@ IN_EVERY_WORLD = {
 
 
 def statements() -> Iterator[tuple[str, str]]:
-    """Give every statement with its place, composed of the constants of its module."""
+    """Yield every statement with its place, composed of the constants of its module."""
     for path in (COPY, *sorted(STORE.rglob("*.py"))):
         if path.name in NOT_OF_ONE_WORLD:
             continue
@@ -52,7 +52,7 @@ def statements() -> Iterator[tuple[str, str]]:
 
 
 def _evaluate(node: ast.expr, known: dict[str, object]) -> str | None:
-    """Return the text of an expression; parts that only a call knows stay blank."""
+    """Return the text of an expression; parts known only to a call stay blank."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_evaluate(part, known) or "" for part in node.values)
     if isinstance(node, ast.FormattedValue):

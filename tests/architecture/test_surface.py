@@ -25,7 +25,7 @@ MAX_NAMES = {World: 28, Library: 18, Reader: 18}
 
 
 def leaves(command: click.Command) -> Iterator[click.Command]:
-    """Give the commands that have no further commands."""
+    """Yield the commands without subcommands."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             yield from leaves(inner)

@@ -21,7 +21,7 @@ def numbers(vector: Vector) -> "array[float]":
 
 
 class EmbedderContract:
-    """The contract; modules have the fixtures `embedder`, on two servers, and `server`."""
+    """The contract; modules provide the fixtures `embedder`, on two servers, and `server`."""
 
     provider: str
     embedder_of: Callable[..., Embedder]

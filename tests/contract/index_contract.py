@@ -1,7 +1,7 @@
 """The contract of every `VectorIndex`.
 
-A test module for an adapter derives a class from `IndexContract` and gives a fixture `index`. The
-index may be shared by all tests of the module: each makes its own worlds, as programs do.
+A test module for an adapter derives a class from `IndexContract` and provides a fixture `index`.
+The index may be shared by all tests of the module: each makes its own worlds, as programs do.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What the tests of providers with keys share."""
+"""Shared parts of the tests of providers with keys."""
 
 import traceback
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def ring_of(provider: str, *texts: str, clock: Clock | None = None) -> KeyRing:
 
 
 def failure_of(call: Callable[[], Any], kind: str | type[TruespanError]) -> TruespanError:
-    """Return the error of a call; neither a key nor what was embedded is in it."""
+    """Return the error of a call, after checking that it has no key and no embedded text."""
     with raises_code(kind) as caught:
         call()
     told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__dict__)

@@ -1,4 +1,4 @@
-"""What the tests of the Ollama embedder share: embedders on a loopback server, and its faults."""
+"""Shared parts of the tests of the Ollama embedder: a loopback server and its faults."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def embedder_of(server: Ollama, model: str = CONFIGURED, **changes: Any) -> Olla
 
 
 def learnt(server: Ollama, **changes: Any) -> OllamaEmbedder:
-    """Return an embedder that knows its profile, and a server that remembers no request for it."""
+    """Return an embedder that knows its profile, and a server that forgot the request for it."""
     embedder = embedder_of(server, **changes)
     assert embedder.profile
     server.asked.clear()
@@ -32,5 +32,5 @@ def learnt(server: Ollama, **changes: Any) -> OllamaEmbedder:
 
 
 def on_embed(react: Callable[[Asked], Reaction | None]) -> Callable[[Asked], Reaction | None]:
-    """Break /api/embed and nothing else."""
+    """Break only /api/embed."""
     return lambda asked: react(asked) if asked.path == "/api/embed" else None

@@ -1,4 +1,4 @@
-"""How chat models fail, over both protocols: each fault has a name, and no part is a whole.
+"""Failures of chat models over both protocols: each has an error, and no partial reply is returned.
 
 Every fault speaks the question, the reply and the key, so that an error which repeats any of what
 it saw is noticed.
@@ -47,7 +47,7 @@ React = Callable[[ChatServer], Reaction]
 
 @dataclass(frozen=True)
 class Fault:
-    """A way to fail, what that is called, and how often it is asked for."""
+    """A fault, its error code, and the number of requests."""
 
     name: str
     react: React
@@ -63,7 +63,7 @@ def body(speech: Speech, **more: Any) -> React:
 
 
 def begun(speech: Speech, **more: Any) -> React:
-    """Go wrong after some pieces, which arrive at once however slow the machine is."""
+    """Fail after some pieces, which arrive at once even on a slow machine."""
 
     def pieces(server: ChatServer) -> Iterator[bytes]:
         yield b"".join(server.spoken(*BEGUN))
@@ -77,7 +77,7 @@ def raw(*content: bytes) -> Speech:
 
 
 def shaped(openai: Any, ollama: Any) -> Speech:
-    """Say one thing that is JSON, of a wrong shape in either protocol."""
+    """Send JSON of a wrong shape in either protocol."""
 
     def pieces(server: Any) -> list[bytes]:
         return [server.event(openai) if hasattr(server, "event") else server.line(**ollama)]
@@ -90,7 +90,7 @@ def status(number: int, words: str = f"no, {SECRET}", **headers: str) -> React:
 
 
 def stalled(server: ChatServer) -> Iterator[bytes]:
-    """Send nothing more until the other side has gone."""
+    """Send nothing more until the client has disconnected."""
     over = threading.Event()
     server.stopping.append(over)  # type: ignore[attr-defined]
     over.wait(30)
@@ -271,7 +271,7 @@ def asked_for(server: ChatServer) -> int:
 def failure_of(
     pieces: Iterator[str], kind: str | type[TruespanError]
 ) -> tuple[TruespanError, list[str]]:
-    """Return the error of a reply and what came before it; neither key nor text is in the error."""
+    """Return the error of a reply and the earlier pieces; neither key nor text is in the error."""
     given: list[str] = []
     with raises_code(kind) as caught:
         given.extend(pieces)
@@ -343,7 +343,7 @@ def test_no_attempt_begins_after_the_reply_deadline(tongue: Tongue, server: Chat
 
 
 def test_first_piece_may_take_longer_than_later_ones(tongue: Tongue, server: ChatServer) -> None:
-    """No time is given between pieces, so it would be noticed if that held from the start."""
+    """The time between pieces is zero, so a limit from the start would be noticed."""
     server.reply = []
     model = tongue.model(server, bounds=replace(BOUNDS, piece_seconds=1e-9))
 
@@ -394,7 +394,7 @@ def test_abandoned_reply_ends_the_request(tongue: Tongue, server: ChatServer) ->
 
 
 def test_pieces_are_yielded_as_they_arrive(tongue: Tongue, server: ChatServer) -> None:
-    """The server says the next piece only once the one before it was seen."""
+    """The server sends the next piece only after the previous one was read."""
     seen = threading.Semaphore(0)
 
     def in_step() -> Iterator[bytes]:

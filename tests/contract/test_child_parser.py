@@ -1,4 +1,4 @@
-"""The child in which documents are parsed: what it gives back, and what it cannot do."""
+"""Child processes that parse documents: their results and their restrictions."""
 
 import os
 import select
@@ -194,7 +194,7 @@ def test_concurrent_threads_get_their_own_answers(parser: ChildParser):
 
 @pytest.mark.parametrize("ballast", [0, 300 << 20], ids=["a small parent", "a large parent"])
 def test_one_child_serves_many_documents(parser: ChildParser, ballast: int):
-    """The system counts the memory of a parent as if its children had used it."""
+    """The system counts the memory of a parent as used by its children."""
     held = b"x" * ballast
     parser.close()
     parser.parse("a.txt", TEXT)

@@ -1,4 +1,4 @@
-"""The embedder for Google AI Studio: task types, exact counts, and no text that would be cut."""
+"""The embedder for Google AI Studio: task types, exact counts, and text over the limit."""
 
 import math
 from array import array

@@ -1,4 +1,4 @@
-"""The local embedder: its vectors mean something, and depend on their own text alone."""
+"""The local embedder: meaningful vectors that depend on their own text alone."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def embedder() -> LocalEmbedder:
 
 @pytest.fixture(scope="module")
 def alone(embedder: LocalEmbedder) -> list[Vector]:
-    """Return the vector of each text, embedded with no other."""
+    """Return the vector of each text, embedded separately."""
     return [embedder.embed_documents([text])[0] for text in TEXTS]
 
 
@@ -218,7 +218,7 @@ def test_token_limits_are_respected(embedder: LocalEmbedder) -> None:
 
 
 class WatchedModel(LocalModel):
-    """The real model, which remembers what was read of it."""
+    """The real model, which records the files that were read."""
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
@@ -255,7 +255,7 @@ def test_invalid_model_folder_is_an_operator_error(tmp_path: Path) -> None:
 
 
 def network_that_gives_back_its_input() -> bytes:
-    """Spell out the smallest ONNX file that can be loaded: one node, called Identity."""
+    """Return the smallest ONNX file that can be loaded: one node, called Identity."""
 
     def message(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content

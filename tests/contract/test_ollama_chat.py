@@ -1,4 +1,4 @@
-"""The chat model of Ollama: what it asks, and what it takes for a reply.
+"""The chat model of Ollama: requests and accepted replies.
 
 The contract runs against a loopback server that speaks Ollama's protocol and, where
 `OLLAMA_BASE_URL` and `TRUESPAN_CHAT_MODEL` are set, against the Ollama that is there. What has to
@@ -151,7 +151,7 @@ def test_lines_are_read_in_every_valid_spelling(server: OllamaChatServer, rewrit
 
 
 def test_reply_without_its_end_mark_is_detected(server: OllamaChatServer) -> None:
-    """The connection stays open, so whoever waits for more would wait for long."""
+    """The connection stays open, so waiting for more would take long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part
 

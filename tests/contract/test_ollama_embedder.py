@@ -1,4 +1,4 @@
-"""The Ollama embedder: what it asks, what it believes, and that a failure is never an empty answer.
+"""The Ollama embedder: requests and accepted replies; a failure is never an empty answer.
 
 The contract runs against a loopback server that speaks Ollama's protocol and, where
 `OLLAMA_BASE_URL` is set, against the Ollama that is there. What has to break is broken in the

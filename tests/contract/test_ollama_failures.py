@@ -1,4 +1,4 @@
-"""How Ollama fails, and that a failure is never an empty answer nor another model's vector."""
+"""Failures of Ollama: never an empty answer nor another model's vector."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def server() -> Iterator[Ollama]:
 
 @dataclass(frozen=True)
 class Fault:
-    """A way in which Ollama fails, and what that is called."""
+    """A failure of Ollama, and its error code."""
 
     name: str
     react: Callable[[Asked], Reaction]
@@ -126,7 +126,7 @@ def each_fault() -> pytest.MarkDecorator:
 
 
 def opened(folder: Path, server: Ollama, model: str = CONFIGURED, **changes: Any) -> LibraryFixture:
-    """Make or open a library that embeds with a server, its index in memory."""
+    """Create or open a library that embeds with a server, with its index in memory."""
     clock = ManualClock()
     embedder: Any = embedder_of(server, model, **{"clock": clock} | changes)
     return make_library(folder, embedder=embedder, clock=clock)

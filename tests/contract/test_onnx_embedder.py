@@ -1,4 +1,4 @@
-"""Models from a folder: what decides a vector is locked, and a vector depends on its text alone."""
+"""Models from a folder: everything that affects a vector is locked."""
 
 import shutil
 from array import array

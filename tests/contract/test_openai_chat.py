@@ -1,4 +1,4 @@
-"""The chat model for OpenAI-compatible servers: what it asks, and what it takes for a reply.
+"""The chat model for OpenAI-compatible servers: requests and accepted replies.
 
 The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL`
 and `OPENAI_TEST_CHAT_MODEL` are set (with perhaps `OPENAI_TEST_KEY`), against the server that is
@@ -271,7 +271,7 @@ def test_events_are_read_in_every_valid_spelling(server: OpenAiChatServer, rewri
 
 
 def test_reply_requires_its_reason_and_its_end_mark(server: OpenAiChatServer) -> None:
-    """The connection stays open, so whoever waits for more would wait for long."""
+    """The connection stays open, so waiting for more would take long."""
     part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
     server.fault = lambda asked: part
 

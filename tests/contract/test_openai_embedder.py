@@ -1,4 +1,4 @@
-"""The embedder for OpenAI-compatible servers: what it asks, and what it believes.
+"""The embedder for OpenAI-compatible servers: requests and accepted replies.
 
 The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL` is
 set (with `OPENAI_TEST_MODEL` and perhaps `OPENAI_TEST_KEY`), against the server that is there. What

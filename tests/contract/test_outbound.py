@@ -1,4 +1,4 @@
-"""Where requests to providers may go, one table over every provider that is reached by HTTP."""
+"""Allowed addresses of requests to providers, for every provider with HTTP."""
 
 import socket
 from collections.abc import Callable, Iterator

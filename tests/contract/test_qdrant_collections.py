@@ -282,7 +282,7 @@ def test_slow_erasing_continues_and_is_not_restarted(server):
 
 @each_row("stuck", ["yellow", "grey"])
 def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
-    """Each deletion requests a rewrite, in several processes; the server is killed twice."""
+    """Several processes request a rewrite for each deletion; the server is killed twice."""
     clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     start = clock.time

@@ -63,8 +63,8 @@ def on_a_server() -> Iterator[QdrantServerIndex]:
 class TestLocalMode(IndexContract):
     """The client library's engine, called directly.
 
-    It scales what has a length of one already once more, which a server does not: last
-    bits change. The two tests that look at these are put in terms that bear it.
+    It scales normalised vectors again, which a server does not, so the last bits change. Two tests
+    allow for that.
     """
 
     @pytest.fixture

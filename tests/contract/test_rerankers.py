@@ -1,4 +1,4 @@
-"""Rerankers: what each protocol is asked, what is believed of a reply, and models on this machine.
+"""Rerankers: requests and accepted replies of each protocol, and models on this machine.
 
 Servers are loopback servers that speak the protocols. The cross-encoder in ONNX format is a tiny
 network that onnxruntime really runs.
@@ -42,7 +42,7 @@ SECONDS = 30.0
 
 
 class TickingClock(PassingClock):
-    """A clock on which every look takes a second, once `ticking` is set."""
+    """A clock that advances by a second at every call, once `ticking` is set."""
 
     ticking = False
 

@@ -118,7 +118,7 @@ def test_narrower_library_limits_a_token(lib: LibraryFixture) -> None:
 
 
 def wrong(lib: LibraryFixture) -> dict[str, Any]:
-    """Return invalid tokens, by their fault."""
+    """Return invalid tokens by fault."""
     tokens = lib.library.tokens
     _, good = tokens.create("good", worlds=["one"])
     _, other = tokens.create("other", worlds=["one"])

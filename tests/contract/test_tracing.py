@@ -1,4 +1,4 @@
-"""Spans as OpenTelemetry's own SDK records them."""
+"""Spans recorded by OpenTelemetry's own SDK."""
 
 import logging
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def request_span(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
 
 
 def stages_below(spans: Sequence[ReadableSpan], above: ReadableSpan) -> list[str]:
-    """Return the stages whose parent is a span, as they began."""
+    """Return the stages below a span in the order of their start."""
     below = [
         span
         for span in spans

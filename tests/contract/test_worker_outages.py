@@ -188,7 +188,7 @@ def server_time(database: Database) -> str:
 
 
 def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: Database) -> None:
-    """It spends the outage in one long step, and then runs two jobs at once as before."""
+    """The outage occurs during one long step; afterwards two jobs run at once as before."""
     works = Works(tmp_path / "library")
     works.database, works.embedder = database, WordEmbedder(limits=FEW)
     opened = works.open(timeout_seconds=5.0)
@@ -237,7 +237,7 @@ def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: 
 def test_worker_taken_for_dead_continues_when_it_returns(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
-    """It sleeps, like a suspended machine, until another worker unregisters it."""
+    """The worker sleeps, like a suspended machine, until another worker unregisters it."""
     asleep = chorus.start()
     until(lambda: signs_of_life(database) == 1)
     asleep.process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A small world and a reader in it, for every framework alike."""
+"""A small world with a reader, for every framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests here, also those that a framework brings."""
+    """Mark the tests here, including those of a framework."""
     folder = f"{Path(__file__).parent}{os.sep}"
     for item in items:
         if str(item.path).startswith(folder):

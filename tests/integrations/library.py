@@ -1,4 +1,4 @@
-"""A world with a book that is read halfway."""
+"""A world with a half-read book."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{
 
 
 def require(*packages: str) -> None:
-    """Skip a test where a package is missing, and say which.
+    """Skip a test where a package is missing, and name the package.
 
     Tests ask when they run: whoever lists the tests must find these everywhere.
     """
@@ -37,7 +37,7 @@ def require(*packages: str) -> None:
 
 
 class Door:
-    """An adapter, imported when a test first takes something from it."""
+    """An adapter, imported when a test first uses it."""
 
     def __init__(self, name: str, package: str) -> None:
         self._name = name
@@ -52,13 +52,13 @@ class Door:
 
 @dataclass(frozen=True)
 class Shelf:
-    """A world of six chapters, of which the reader ada has read two."""
+    """A world with six chapters, of which the reader ada has read two."""
 
     place: LibraryFixture
     world: World
 
     def break_provider(self) -> None:
-        """Let every request to the provider of vectors fail from now on."""
+        """Make every request to the embedding provider fail from now on."""
 
         def refuse() -> None:
             raise ProviderUnavailable("Nobody answers.")
@@ -68,7 +68,7 @@ class Shelf:
 
 @contextmanager
 def shelf_in(folder: Path) -> Iterator[Shelf]:
-    """Make the world, and let go of it in the end."""
+    """Create the world, and close it at the end."""
     lib = make_library(folder)
     world = lib.library.create_world("world")
     book = lib.write("book.md", "\n".join(_CHAPTER.format(number) for number in range(1, 7)))

@@ -1,4 +1,4 @@
-"""The example application on LangChain: filters by tag and metadata, and a token that reads."""
+"""The example application on LangChain: filters by tag and metadata, and a read-only token."""
 
 from __future__ import annotations
 

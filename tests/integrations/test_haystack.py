@@ -1,4 +1,4 @@
-"""What Haystack gets."""
+"""The adapter of Haystack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What LangChain gets: its own standard tests, and what they do not ask."""
+"""The adapter of LangChain: its own standard tests, and further ones."""
 
 from __future__ import annotations
 

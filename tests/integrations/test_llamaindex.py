@@ -1,4 +1,4 @@
-"""What LlamaIndex gets."""
+"""The adapter of LlamaIndex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page and the examples, on the real store, index and model: what they show is what happens."""
+"""The page and the examples, on the real store, index and model: they run as shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _installed() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder in which the examples share a library, so that the book is embedded once."""
+    """A folder whose library the examples share, so that the book is embedded once."""
     made = tmp_path_factory.mktemp("examples")
     yield made
     end_index_process(made)

@@ -154,7 +154,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 class _Quiet(uvicorn.Server):
-    """A server that ends its streams when it ends, as the real one does."""
+    """A server that ends its streams when it stops, as the real one does."""
 
     def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
         super().__init__(config)
@@ -167,7 +167,7 @@ class _Quiet(uvicorn.Server):
 
 @contextmanager
 def serve_library(library: Library, serving: ServerOptions | None = None) -> Iterator[Client]:
-    """Serve a library on a free port of this machine while this is entered."""
+    """Serve a library on a free port of this machine during a `with` block."""
     ending = asyncio.Event()
     application = make_app(library, serving or ServerOptions(), ending)
     # The protocol is named so that asyncio switches Nagle's delay off, as the real server does.

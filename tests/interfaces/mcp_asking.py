@@ -1,4 +1,4 @@
-"""Every request of MCP over HTTP, without sessions."""
+"""Every MCP request over HTTP, without sessions."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Message:
 
 
 def result_of(response: Response) -> Any:
-    """Return the result or error of a reply, which may have come as an event."""
+    """Return the result or error of a reply, which may be an event."""
     if response.header("content-type") == "text/event-stream":
         lines = [line[6:] for line in response.body.decode().splitlines() if line[:7] == "data: {"]
         return json.loads(lines[-1])

@@ -1,4 +1,4 @@
-"""A small library, and two ways to speak to a server on it: the SDK's client, and bare lines."""
+"""A small library with a server, and two clients: the SDK's, and one of bare lines."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A server for MCP over HTTP on loopback, every byte it sends, and two ways to speak to it."""
+"""A server for MCP over HTTP on loopback that records every byte it sends, and two clients."""
 
 import itertools
 import json

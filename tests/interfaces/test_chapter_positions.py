@@ -1,4 +1,4 @@
-"""A book with parts and chapters, as e-book tools make it: its chapters through every interface."""
+"""Chapters of a book with parts, made by e-book tools, through every interface."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A chat client as it is published, the command line of `llm`, against a server."""
+"""A published chat client, the command line of `llm`, against a server."""
 
 import os
 import subprocess

@@ -34,7 +34,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[OllamaChatServer]:
-    """Run Ollama at its usual address; nothing runs at the one of LM Studio."""
+    """Run Ollama at its usual address, and nothing at that of LM Studio."""
     with OpenAiChatServer() as ended:
         unused = ended.base
     with OllamaChatServer() as server:

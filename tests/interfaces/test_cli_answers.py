@@ -1,4 +1,4 @@
-"""Answers at the command line, on the real store, index and model, with chat servers beside."""
+"""Answers on the command line, on the real store, index and model, with chat servers."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SAID = ["It hung from “a red cord” [1], ", "and “a blue one” [9]."]
 
 
 class Terminal(cli.Terminal):
-    """Runs commands on the library of a folder, which all succeed where they print JSON."""
+    """Runs commands on the library of a folder; those that print JSON must succeed."""
 
     def json(self, *arguments: str) -> Any:
         code, found = super().json(*arguments)

@@ -1,4 +1,4 @@
-"""A command that names no world or library means the only one."""
+"""A command without a world or library uses the only one."""
 
 import io
 import json

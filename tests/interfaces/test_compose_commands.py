@@ -98,7 +98,7 @@ def containers(
 
 
 def documented(command: str) -> list[str]:
-    """Return the words that the guide gives to a service in its first steps."""
+    """Return the commands of the guide for a service in its first steps."""
     found = re.search(rf"docker compose run --rm api ({command} .*)", GUIDE)
     assert found is not None
     return shlex.split(found[1])

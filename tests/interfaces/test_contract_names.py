@@ -25,7 +25,7 @@ DOCUMENT = {"provider", "model", "dimensions", "space_id"}
 
 
 def record_of(chunk: Any) -> dict[str, Any]:
-    """Return what Python has of a chunk under the contract's names."""
+    """Return the Python record of a chunk under the contract's names."""
     named = {"content": chunk.content, "startChar": chunk.start_char, "endChar": chunk.end_char}
     return {name: value for name, value in named.items() if value is not msgspec.UNSET}
 

@@ -144,7 +144,7 @@ def held(response: Response, where: object, sent: str) -> None:
 
 
 def some(names: Mapping[str, str], *place: str) -> Iterable[tuple[str, str]]:
-    """Return the names to try at a place: in `make test` every sixth, others at other places."""
+    """Return the names to try at a place: in `make test` every sixth, which ones differs."""
     step = in_test_or_prove(6, 1)
     return islice(names.items(), crc32(" ".join(place).encode()) % step, None, step)
 

@@ -1,4 +1,4 @@
-"""Requests end when their client is gone or their time is over, and callers take turns."""
+"""Requests end when their client disconnects or at their timeout, and callers take turns."""
 
 import json
 import threading
@@ -145,7 +145,7 @@ def test_disconnect_after_the_answer_cancels_nothing() -> None:
 
 @pytest.fixture
 def unanswered(tmp_path: Path) -> Iterator[tuple[Library, Ollama]]:
-    """A library whose provider answers nothing from now on, and the provider."""
+    """A library whose provider stops answering, and the provider."""
     over = threading.Event()
 
     def never_answer(_: Asked) -> None:

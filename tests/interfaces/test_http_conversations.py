@@ -21,7 +21,7 @@ SAID = "The keeper held it [1]."
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A world with two passages and a model; tests that count ask in conversations of their own."""
+    """A world with two passages and a model; tests that count use their own conversations."""
     found = study(tmp_path_factory.mktemp("conversations"), primary=Scripted(SAID))
     found.scores(0.9, 0.6)
     found.world.reader("ann").set_position("p0.txt", sentence=1)

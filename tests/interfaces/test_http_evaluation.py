@@ -1,4 +1,4 @@
-"""Golden queries over HTTP: the same figures as the library, with progress, and for whom."""
+"""Golden queries over HTTP: the same figures as the library, with progress, and permissions."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Users of an identity provider: what the rules of the settings give them, through HTTP."""
+"""Users of an identity provider: their permissions by the rules of the settings, over HTTP."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -153,7 +153,7 @@ def test_labels_over_http(lib: LibraryFixture, client: Client) -> None:
 
 
 def test_commands_print_no_direction_overrides(terminal: Terminal) -> None:
-    """Whatever names and labels contain, a terminal shows it as an escape."""
+    """A terminal shows control characters of names and labels as escapes."""
     hostile, shown = "a\u202eb\u2066c\u2028d", R"a\u202eb\u2066c\u2028d"
     path = terminal.write("night.txt", NIGHT)
     assert terminal("init", "--world", "w")[0] == 0

@@ -53,7 +53,7 @@ def encoded(value: Any) -> Any:
 
 
 def timeless(bundle: Any) -> Any:
-    """Return a result as data, without the time it took."""
+    """Return a result as data, without its duration."""
     result = encoded(bundle)
     result.get("metadata", result)["processing_time_ms"] = 0
     return result

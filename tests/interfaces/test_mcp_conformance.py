@@ -1,9 +1,9 @@
-"""Clients that others wrote: the protocol's conformance suite and its inspector, both from npm.
+"""Published clients of the protocol: its conformance suite and its inspector, both from npm.
 
-Most scenarios of the suite speak to a server that has the suite's own tools, prompts and resources.
-What asks for nothing of the kind is run against the server itself; what can be had with our tools,
-texts is run against the same code with the suite's ones; the rest asks for pictures,
-sounds, or questions back to the user, which this server does not have.
+Most scenarios of the suite expect the suite's own tools, prompts and resources. Scenarios without
+them run against the server itself. Scenarios that need only tools and texts run against the same
+code with the suite's tools. The others need pictures, sounds, or questions back to the user, which
+this server does not have.
 """
 
 import json
@@ -94,7 +94,7 @@ def run(*command: str) -> str:
 
 @contextmanager
 def served(library: Path, *options: str) -> Iterator[str]:
-    """Start the server as an operator does, and give the address of MCP."""
+    """Start the server as an operator does, and yield its MCP address."""
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(library), "--port", "0"]
     with subprocess.Popen([*command, "--world", "w", *options], stdout=subprocess.PIPE) as process:
         try:
@@ -148,7 +148,7 @@ SUITE = Role(
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[str]:
-    """Our own server code with tools of the names that the suite looks for."""
+    """Our own server code with tools of the names that the suite expects."""
 
     async def run(_: Any, work: Any) -> Any:
         return await to_thread.run_sync(work, _Nobody())

@@ -56,7 +56,7 @@ def opened(library: Path) -> Iterator[truespan.Library]:
 
 @pytest.fixture(scope="module")
 def at(opened: truespan.Library) -> Iterator[Address]:
-    """A server that lets callers without a token be the owner of one world."""
+    """A server whose callers without a token own one world."""
     with serving(opened, AnonymousAccess(world="w", owner=True)) as address:
         yield address
 
@@ -68,7 +68,7 @@ def token(opened: truespan.Library) -> str:
 
 @pytest.fixture(scope="module", params=["http", "http-alone", "pipe"])
 def way(request: pytest.FixtureRequest) -> str:
-    """Over HTTP in a session or with each request standing alone, and over pipes."""
+    """A transport: HTTP with or without sessions, or pipes."""
     return request.param
 
 
@@ -319,7 +319,7 @@ def test_mcp_sends_a_reader_no_unread_text(opened: truespan.Library, token: str)
 
 
 def everything(session: Session) -> None:
-    """Request everything from a reader's server, including what it must not return."""
+    """Send every request to a reader's server, including those for hidden text."""
     session.tools()
     session.templates()
     for query in (QUESTION, "Who was the culprit?", "Zanz" + "ibar", "What did he hide?"):

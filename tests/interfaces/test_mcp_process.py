@@ -331,7 +331,7 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
 
 
 def test_sdk_loads_no_web_server_by_itself() -> None:
-    """The SDK's streams watch a loaded server for its end."""
+    """The SDK's streams check a loaded web server for its end."""
     patched = "sys.modules['sse_starlette.sse'].AppStatus.original_handler is not None"
     rows = {
         "import sys, truespan.extensions.server.mcp.stdio": "['False', 'False']",

@@ -77,7 +77,7 @@ def chosen(
 
 
 def outcome(found: Target) -> tuple[str, str | None]:
-    """Return the selected target, after checking what its caller cannot do."""
+    """Return the selected target, after checking the limits of its caller."""
     authority = found.caller.world.access.authority
     assert authority.verbs == {Verb.READ if found.caller.reader is None else Verb.FOLLOW}
     assert isinstance(authority.worlds, frozenset)

@@ -1,4 +1,4 @@
-"""Tokens at MCP over HTTP: the same isolation as in every other operation."""
+"""Tokens for MCP over HTTP: the same isolation as in every other operation."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 
 def everything(made: Estate, *, inside: bool) -> list[Message]:
-    """Return all requests that name the foreign world, or its things inside the own one."""
+    """Return all requests that name the foreign world, or its objects inside the own one."""
     strange, own = made.strange, made.names
     if inside:
         paths = [

@@ -1,4 +1,4 @@
-"""The MCP tools that write: who gets them, what they do, and what they must not reveal."""
+"""MCP tools that write: their callers, effects and secrets."""
 
 import json
 from collections.abc import Iterator

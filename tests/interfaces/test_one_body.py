@@ -231,7 +231,7 @@ def test_same_request_gets_the_same_answer_on_every_interface(
 def test_defaults_of_a_world_apply_on_every_interface(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
-    """The library is the session's, so that its defaults are put back."""
+    """The library belongs to the session, so its defaults are restored."""
     world = opened.world("w")
     rows = [row for row in GOOD if row[0] in ("search", "retrieve", "read", "answer")][::3]
     assert {row[0] for row in rows} >= {"search", "retrieve", "read"}

@@ -212,7 +212,7 @@ def test_embeddings_are_those_of_the_world(tmp_path: Path, encoding: str) -> Non
 
 @proves("http.openai")
 def test_embeddings_of_long_texts_are_sent_in_parts(tmp_path: Path) -> None:
-    """A provider may embed the beginning of a long text and say nothing."""
+    """A provider may silently embed only the beginning of a long text."""
     embedder = WordEmbedder()
     lib = make_library(tmp_path, embedder=embedder)
     lib.library.create_world("world")

@@ -71,7 +71,7 @@ def every_part(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def schema_of(document: Any, schema: Any) -> Any:
-    """Return a schema with the components that it refers to: with all of them it is slow."""
+    """Return a schema with the components that it refers to: using all of them is slow."""
     known = document["components"]["schemas"]
     needed: dict[str, Any] = {}
     waiting = [schema]
@@ -171,7 +171,7 @@ def test_document_says_whether_a_token_is_needed(document: Any) -> None:
 
 
 def failing(check: Callable[[Operation], None]) -> list[str]:
-    """Run a check on every operation, and return those that fail it with the reason."""
+    """Run a check on every operation, and return the failing ones with the reason."""
     found: list[str] = []
     for operation in EVERY:
         try:

@@ -1,4 +1,4 @@
-"""The example of a reading companion over MCP, as its page says to start it."""
+"""The example of a reading companion over MCP, started as documented."""
 
 import runpy
 from pathlib import Path

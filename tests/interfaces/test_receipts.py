@@ -1,4 +1,4 @@
-"""Signed receipts over HTTP and on the command line: the reply has them, and they are valid."""
+"""Signed receipts over HTTP and on the command line: present and valid."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every token in every operation: what it may not see is reported as absent, byte for byte."""
+"""Every token in every operation: hidden objects are reported as absent, byte for byte."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -182,7 +182,7 @@ def harmless(one: Request, own: Names) -> bool:
 
 
 def shown(response: Response) -> tuple[object, ...]:
-    """Return a reply without the time it took."""
+    """Return a reply without its duration."""
     headers = [pair for pair in response.headers if pair[0] not in ("date", "content-length")]
     return response.status, headers, timeless(response.body)
 

@@ -1,4 +1,4 @@
-"""Times are ISO 8601 in UTC in every reply over HTTP and in every --json output."""
+"""Times are ISO 8601 in UTC in every HTTP reply and in every --json output."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Labels of tokens and of requests: who the caller is, before any document is looked at."""
+"""Labels of tokens and of requests, checked before any document is read."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Laws of answers: what is on record explains itself, and what is quoted stands there."""
+"""Laws of answers: records explain their decision, and quotes are verbatim."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_record_has_the_decision_of_its_answer(tmp_path: Path, seed: int) 
 
 
 def random_world(room: Any, rng: Random) -> World | None:
-    """Return the world under rules drawn at random; None when they contradict each other."""
+    """Return the world under random rules; None if the rules are contradictory."""
     low, high = sorted((rng.random(), rng.random()))
     rules = rng.choice(
         [

@@ -43,7 +43,7 @@ Change: TypeAlias = Callable[[LibraryFixture, World], object]
 
 @pytest.fixture(autouse=True, scope="module")
 def small_pool() -> Iterator[None]:
-    """Let the number of candidates of a fused search matter in small worlds."""
+    """Reduce the candidates of a fused search, so that their limit matters in small worlds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "POOL", 6)
         yield
@@ -72,7 +72,7 @@ def fill(folder: Path, index: MemoryIndex | None = None) -> tuple[LibraryFixture
 
 
 def choose_callers(number: int) -> list[tuple[str, ...]]:
-    """Return an outsider and a lawyer, others for the next number; all of them in `make prove`."""
+    """Return an outsider and a lawyer, others for the next number; all callers in `make prove`."""
     chosen = [OUTSIDERS[number % 2], LAWYERS[number // 2 % 2]]
     return in_test_or_prove(chosen, [*chosen, *(one for one in CALLERS if one not in chosen)])
 
@@ -93,7 +93,7 @@ def _move(lib: LibraryFixture, world: World) -> None:
 
 
 def _change_world(world: World) -> None:
-    """Let what is kept for a state of the world be read again."""
+    """Invalidate everything cached for a state of the world."""
     world.add_text("Nothing about light.", id="other.txt", audience=["group:hr"])
 
 

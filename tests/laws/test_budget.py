@@ -1,4 +1,4 @@
-"""The budget: what is packed fits, says nothing twice, and is the best of what there was."""
+"""The budget: packed text fits, repeats nothing, and is the best available."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _spelled(part: Visible) -> Visible:
 
 
 def recounted(bundle: ContextBundle) -> int:
-    """Count the words of a bundle in a way that shares nothing with the counter of the tests."""
+    """Count the words of a bundle without the code of the tests' counter."""
     return sum(
         len([run for run in re.split(r"\s+", chunk.content) if run])
         for chunk in bundle.retrieved_chunks
@@ -258,7 +258,7 @@ def _assert_counted(bundle: ContextBundle, top_k: int) -> None:
 
 
 def _assert_as_contract(bundle: ContextBundle) -> None:
-    """Assert what the contract says in addition: the order by score, and no word but the text's."""
+    """Assert further rules of the contract: the order by score, and no word outside the text."""
     chunks = bundle.retrieved_chunks
     scores = [chunk.relevance_score for chunk in chunks]
     assert scores == sorted(scores, reverse=True)

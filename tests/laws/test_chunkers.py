@@ -1,4 +1,4 @@
-"""Properties of every cut of every text, for every strategy."""
+"""Properties of all chunks of every text, for every strategy."""
 
 import os
 import subprocess
@@ -147,7 +147,7 @@ def test_chunks_do_not_depend_on_the_hash_seed():
 
 
 def every_standard_cut() -> list[Span]:
-    """Cut one text of several scripts in every standard way."""
+    """Chunk one text of several scripts with every standard strategy."""
     text = "\n\n".join(
         f"Paragraph {number} was short. {'It went on and on. ' * number}\n漢字です。これは文。"
         for number in range(25)

@@ -1,4 +1,4 @@
-"""Citations are those of a plain definition, and are found in time that grows with the answer."""
+"""Citations match a plain definition, and are found in linear time."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _IDS = re.compile(
 
 
 class KnowingServer(OpenAiChatServer):
-    """A chat model that repeats what it is told, and knows how its book ends."""
+    """A chat model that repeats its prompt, and knows the end of its book."""
 
     def __init__(self, memory: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class KnowingServer(OpenAiChatServer):
 
 @dataclass
 class Step:
-    """One turn of a script: where it is asked, what, and whether the two must agree."""
+    """One turn of a script: its position, its question, and whether both readers must agree."""
 
     sid: int
     query: str
@@ -88,7 +88,7 @@ class Side:
     conversations: list[Conversation] = field(default_factory=list)
 
     def ask(self, step: Step) -> Iterator[tuple[str, str]]:
-        """Ask one step, and give all that the reader gets of it."""
+        """Run one step, and return everything that the reader gets from it."""
         reader = self.world.reader("ann")
         reader.set_position("book.txt", sentence=step.sid)
         before = len(self.server.told) if self.server else 0
@@ -143,7 +143,7 @@ def book(*paragraphs: list[str]) -> str:
 
 
 def script(rng: Random, last: int, end: int) -> list[Step]:
-    """Make a script that goes past the common part and comes back."""
+    """Write a script that passes the common part and returns."""
     steps = []
     ahead = {*rng.sample(range(1, TURNS - 1), 3)}
     for number in range(TURNS):
@@ -158,7 +158,7 @@ def script(rng: Random, last: int, end: int) -> list[Step]:
 
 
 def run(folder: Path, seed: int, *, model: bool, change: str) -> list[str]:
-    """Run one script on both sides, and return where they differ."""
+    """Run one script on both sides, and return the differences."""
     rng = Random(seed)
     beginning = [[sentence(rng) for _ in range(rng.randint(2, 5))] for _ in range(6)]
     with ExitStack() as servers:
@@ -228,8 +228,8 @@ def keep(value: Any) -> Callable[..., Any]:
 def test_law_detects_each_missing_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str, first: int
 ) -> None:
-    """Each guard is taken away once, so that the law is known to test it. Not every script comes to
-    the point where it matters: the first that does is tried first."""
+    """Each guard is removed once, to show that the law tests it. Not every script reaches the guard:
+    the first that does is tried first."""
     change = "none"
     if guard == "position":
         # Turns of any position are visible.

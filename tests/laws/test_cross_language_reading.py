@@ -1,4 +1,4 @@
-"""A question in another language than the book: nothing ahead of a reader changes a byte."""
+"""A question in another language than the book: unread text does not change the reply."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def standing(decision: Decision) -> int:
 
 
 def given_to_models(case: Evidence) -> list[Candidate]:
-    """Return the candidates that a model may be given, told without the code."""
+    """Return the candidates that a model may get, determined without the code under test."""
     allowed = [kind for kind in ChunkKind if kind not in case.settings.exclude_chunk_types_from_llm]
     most = case.settings.max_context_chars
     return [one for one in case.candidates if one.kind in allowed and 0 < one.characters <= most]

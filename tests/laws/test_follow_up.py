@@ -1,4 +1,4 @@
-"""What is read of earlier turns is what plain patterns find, in time that grows with the text."""
+"""Follow-up rules match plain patterns, in linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With words in play as well, nothing outside the scope changes a byte of an answer."""
+"""In fused search too, nothing outside the scope changes an answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def retrievals(world: World) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the number of candidates matter in small worlds."""
+    """Reduce the candidates, so that their limit matters in small worlds."""
     monkeypatch.setattr(fused, "POOL", 6)
 
 
@@ -112,7 +112,7 @@ def test_documents_outside_the_scope_do_not_change_a_fused_answer(
 
 
 class Deaf(MemoryIndex):
-    """An index that looks for a caller wherever it likes in a world."""
+    """An index that ignores the scope within a world."""
 
     def search(self, scope: Scope, *args: Any, **options: Any) -> Any:
         return super().search(

@@ -1,4 +1,4 @@
-"""No loader makes anything of a text depend on what follows it.
+"""The output of a loader for a text does not depend on later text.
 
 Two files of a format begin with the same units and end differently. Up to the sentence from which
 on their texts differ, they must have the same places, pages, white space and figures, and the same
@@ -39,7 +39,7 @@ def settled_chunks(doc: Document, count: int) -> list[list[NewChunk]]:
 
 
 def shown_of(doc: Document, count: int) -> dict[str, object]:
-    """Return all that the first sentences of a document have apart from their text."""
+    """Return everything about the first sentences of a document except their text."""
     canonical, items = doc.canonical, doc.sentences[:count]
     end = items[-1].end if items else 0
     return {

@@ -1,4 +1,4 @@
-"""Nothing that a caller may not see can change a byte of what that caller gets."""
+"""Hidden text never changes a byte of a caller's results."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night
 
 @pytest.fixture(autouse=True, scope="module")
 def small_pool() -> Iterator[None]:
-    """Let the number of candidates of a fused search matter in small books."""
+    """Reduce the candidates of a fused search, so that their limit matters in small books."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "POOL", 6)
         yield
 
 
 def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> list[str]:
-    """Return all that a reader can be told, as bytes would travel."""
+    """Return everything that a reader can get, as serialized bytes."""
     asked = [(*query, mode) for query in queries for mode in (Mode.VECTOR, Mode.HYBRID)]
     asked.append((*queries[0], Mode.KEYWORD))
     bundles = [
@@ -145,7 +145,7 @@ TEXT = (
 
 
 def _some(ends: tuple[str, ...], number: int) -> tuple[str, ...]:
-    """Return the empty end and every second one; other ones for the next number."""
+    """Return the empty ending and every second one; others for the next number."""
     return in_test_or_prove((ends[0], *ends[1 + number % 2 :: 2]), ends)
 
 
@@ -261,7 +261,7 @@ def test_removing_all_unread_text_does_not_affect_a_reader(
 
 
 def tear_out(lib: LibraryFixture, world: World, sid: int) -> None:
-    """Remove everything past a sentence from store and index, as if it had never been there."""
+    """Remove everything after a sentence from store and index, as if it had never existed."""
     end = lib.sql("SELECT finish FROM sentences WHERE sid = ?", sid)[0][0]
     for row in lib.sql("SELECT chunk_id FROM states WHERE reach > ?", sid):
         lib.index.delete(lib.scope(world), [row[0]])

@@ -1,4 +1,4 @@
-"""Passages: found where a pattern would find them, in time linear in both lengths."""
+"""Passages: found like by a regular expression, in time linear in both lengths."""
 
 import re
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def readable_spans(
 
 
 def assert_reach_is_exact(doc: Document, profile: ChunkingProfile, limit: int) -> None:
-    """Cut the document short after each sentence and compare what should not have changed."""
+    """Cut the document after each sentence and compare what should not have changed."""
     for position in range(len(doc.sentences)):
         short = doc.until(position)
         assert readable_spans(doc, position, profile, limit) == short.chunk_spans(profile, limit)

@@ -1,4 +1,4 @@
-"""What a reader's words are scored by: the chunks and the tail that the reader may see."""
+"""Word scores of a reader depend on visible chunks and the tail only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FUSED = (Mode.HYBRID, Mode.KEYWORD)
 
 @pytest.fixture(autouse=True)
 def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the number of candidates matter in small books."""
+    """Reduce the candidates, so that their limit matters in small books."""
     monkeypatch.setattr(fused, "POOL", 6)
 
 
@@ -80,7 +80,7 @@ def readers_at(world: World, sids: Sequence[int]) -> Iterator[tuple[int, Reader]
 
 
 def bm25(texts: Sequence[str], query: str) -> list[float]:
-    """Score texts in a language that has no stemmer and no stop words."""
+    """Score texts in a language without a stemmer and stop words."""
     read = [re.findall(r"\w+", text.casefold()) for text in texts]
     average = sum(map(len, read)) / len(read)
     scores = [0.0] * len(read)
@@ -124,7 +124,7 @@ def test_scores_equal_those_of_a_book_ending_at_the_position(
 
 
 def scores_of(bundle: ContextBundle, text: str) -> list[tuple[int, float]]:
-    """Return where each result starts, and its score by words, in the order of the results."""
+    """Return the start and the word score of each result, in order."""
     found = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
     return [(text.index(chunk.content), note.fused.bm25) for chunk, note in found if note.fused]
 
@@ -334,7 +334,7 @@ def test_unread_words_do_not_change_a_fused_answer(tmp_path: Path, chunking: str
 
 
 def few_dimensions() -> WordEmbedder:
-    """Return an embedder with which much is equally close, and places at the end are contested."""
+    """Return an embedder that gives equal similarities to many texts, so that ties decide."""
     return StateEmbedder(profile=other_profile(dimensions=3))
 
 
@@ -401,7 +401,7 @@ def document_language(folder: Path) -> str:
 
 
 def damaged(lib: LibraryFixture, world: World) -> Iterator[str]:
-    """Damage what is held of words in every way, one after the other."""
+    """Damage the stored words in every way, one after the other."""
     yield "as they are"
     for statement in (
         "DELETE FROM words",
@@ -520,7 +520,7 @@ def test_full_disk_does_not_prevent_keyword_search_by_a_reader(
 
 
 class Deaf(MemoryIndex):
-    """An index that ignores the position, for hits and for the chunks that are asked by name."""
+    """An index that ignores the position, for hits and for named chunks."""
 
     def search(self, scope: Any, *args: Any, **options: Any) -> Any:
         return super().search(

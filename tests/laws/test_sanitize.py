@@ -175,7 +175,7 @@ def test_sanitizer_patterns_have_bounded_repeats() -> None:
 
 
 def calls_made(text: str) -> int:
-    """Return how many functions are called, those written in C too, to sanitise a text."""
+    """Return the number of function calls, including those in C, that sanitising a text takes."""
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""The `sentences` strategy: whole sentences, chapters apart, and parts of what is too long."""
+"""The `sentences` strategy: whole sentences, separate chapters, and parts of long sentences."""
 
 from hypothesis import given
 

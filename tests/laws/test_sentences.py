@@ -149,7 +149,7 @@ def test_segmenter_input_is_linear_in_the_text(
 def record_calls(
     monkeypatch: pytest.MonkeyPatch, segment: Callable[[str, str], list[str]], *, keep: bool = True
 ) -> list:
-    """Return a list to which each text is added that the segmenter gets, or a range as long."""
+    """Return a list that records the texts, or ranges of their length, that the segmenter gets."""
     given: list = []
 
     def recording(language: str, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tables in chunks: rows stay whole, and so does each part that a chunk can hold."""
+"""Tables in chunks: rows stay whole, and so does each part that fits a chunk."""
 
 import hashlib
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A reader's chunks are those that cutting the read part from scratch gives: all, and no others.
+"""A reader's chunks equal those of the read part alone.
 
 Stored chunks that nothing unread decided, followed by the tail, must be what the chunker makes of
 the sentences up to the position, as if the book ended there. The documents of the first tests have
@@ -84,7 +84,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LibraryFix
 def staged(
     lib: LibraryFixture, scope: Scope, doc: Document, profile: ChunkingProfile
 ) -> RevisionRef:
-    """Write a document as ingesting would; the laws of tails need no vectors of stored chunks."""
+    """Write a document as ingestion would; the laws of tails need no vectors of stored chunks."""
     measured = doc.measured
     spans = doc.chunk_spans(profile, scope.profile.input_limit)
     name = f"{next(_NUMBERS)}.txt"

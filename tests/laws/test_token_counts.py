@@ -1,4 +1,4 @@
-"""Token counts: a map counts every slice exactly, and nothing slips through uncounted."""
+"""Token counts: a map counts every slice exactly, and no character is left uncounted."""
 
 import random
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ short_texts = st.text(characters, max_size=24)
 
 
 def reference(text: str) -> int:
-    """Count as the specification says, by tokenizing the whole text at once."""
+    """Count by tokenizing the whole text at once, as specified."""
     tokenizer = MODEL.tokenizer()
     encoding = tokenizer.encode(text, add_special_tokens=False)
     unknown = tokenizer.token_to_id("[UNK]")

@@ -1,4 +1,4 @@
-"""The `window` strategy: where a chunk ends, what neighbours share, and what is passed over."""
+"""The `window` strategy: ends of chunks, shared text, and skipped white space."""
 
 import re
 from itertools import pairwise
@@ -40,7 +40,7 @@ def long_texts(draw: st.DrawFn) -> str:
 
 
 def expected_end(text: str, start: int, size: int) -> int:
-    """Say in the plainest way where the window from `start` ends its chunk."""
+    """Return the end of the chunk in the window from `start`, by the plainest rules."""
     window = text[start : start + size]
     if start + size >= len(text):
         return len(text)

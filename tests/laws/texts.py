@@ -62,7 +62,7 @@ class Document:
         return self.canonical.text
 
     def chunk_spans(self, profile: ChunkingProfile, limit: int = PLENTY) -> list[Span]:
-        """Split the text, counting its tokens anew."""
+        """Split the text, counting its tokens again."""
         return chunk_spans(self.measured, profile, limit)
 
     @property
@@ -109,7 +109,7 @@ def document(text: str) -> Document:
 
 
 def raw(text: str) -> Document:
-    """Make a document of exactly this text, one sentence long."""
+    """Make a document of exactly this text, as one sentence."""
     return Document(CanonicalText(text), divided(text, ()))
 
 

@@ -63,5 +63,5 @@ def visits(browser: Browser) -> Iterator[Visits]:
 
 @pytest.fixture
 def visit(visits: Visits, harbour: Served) -> Visit:
-    """A visit at a desk."""
+    """A visit to a server."""
     return visits(harbour.address, viewport={"width": 1440, "height": 900})

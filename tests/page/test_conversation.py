@@ -24,7 +24,7 @@ DESK = {"width": 1440, "height": 900}
 
 @dataclass
 class Model:
-    """A chat model that sends `pieces`; an event among them makes it wait.
+    """A chat model that sends `pieces`; an event among them delays the rest.
 
     Asked to rewrite a question, it replies with `standalone`.
     """
@@ -74,7 +74,7 @@ def answering(harbour: Served, model: Model) -> Iterator[Served]:
 
 @pytest.fixture
 def desk(visits: Visits, answering: Served) -> Visit:
-    """A visit to the server that has a chat model."""
+    """A visit to the server with a chat model."""
     return visits(
         answering.address, viewport=DESK, permissions=["clipboard-read", "clipboard-write"]
     )

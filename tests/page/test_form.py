@@ -224,7 +224,7 @@ def test_page_can_be_used_by_keyboard_alone(visit: Visit) -> None:
 
 
 def tabbed_to(visit: Visit, selector: str) -> bool:
-    """Press Tab until an element has the focus, and return whether that is visible."""
+    """Press Tab until an element has the focus, and return whether the focus is visible."""
     for _ in range(80):
         visit.page.keyboard.press("Tab")
         if visit.page.evaluate("s => document.activeElement.matches(s)", selector):

@@ -1,4 +1,4 @@
-"""Who the caller is: signing in with an identity provider, and viewing as somebody else."""
+"""Identity of the caller: signing in with a provider, and viewing with other labels."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def company(tmp_path: Path, browser: object, issuer: Issuer) -> Iterator[Served]:
-    """A library of a company whose people sign in."""
+    """A company library whose users sign in."""
     folder = tmp_path / "library"
     with truespan.open(folder, create=True) as library:
         library.create_world("handbook").add_text("Lamps are switched off at ten.", id="rules")

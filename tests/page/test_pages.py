@@ -1,4 +1,4 @@
-"""Documents as they look: pages beside or instead of the text, and those of a reader."""
+"""Documents as displayed: pages beside or instead of the text, and those of a reader."""
 
 import json
 from collections.abc import Iterator
