@@ -1,4 +1,4 @@
-"""The promises as data, and the mark with which a test says which of them it proves.
+"""The promises as data, and the mark for tests that prove them.
 
 `promises.toml` lists the promises. Proofs are not committed: they are derived from the marks of
 the collected tests, so the list and the tests cannot drift apart. `python -m tests.promises` prints
@@ -82,7 +82,7 @@ def proofs_of(promises: Iterable[Promise], claims: Claims) -> dict[str, list[str
 
 
 def summarize(promises: Sequence[Promise], claims: Claims) -> list[str]:
-    """Return one line with how many promises are proved, and a second one that lists the open."""
+    """Return the number of proved promises in one line, and a second line with the open ones."""
     proofs = proofs_of(promises, claims)
     still_open = [promise.number for promise in promises if not proofs[promise.id]]
     proved = len(promises) - len(still_open)
@@ -102,7 +102,7 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 class _Collector:
-    """A pytest plugin that keeps what was collected and what could not be."""
+    """A pytest plugin that keeps the collected tests and the failures of collection."""
 
     def __init__(self) -> None:
         self.claims: Claims = {}

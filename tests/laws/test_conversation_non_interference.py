@@ -228,8 +228,8 @@ def keep(value: Any) -> Callable[..., Any]:
 def test_law_detects_each_missing_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str, first: int
 ) -> None:
-    """Each guard is removed once, to show that the law tests it. Not every script reaches the guard:
-    the first that does is tried first."""
+    """Each guard is removed once, to show that the law tests it. Not every script reaches a guard,
+    so the first that does is tried first."""
     change = "none"
     if guard == "position":
         # Turns of any position are visible.

@@ -65,7 +65,7 @@ class Visit:
         expect(self.find("#panel-context[aria-busy]")).to_have_count(0)
 
     def sign_in(self, token: str) -> None:
-        """Sign in with a token, from wherever the page is."""
+        """Sign in with a token, from any view of the page."""
         if not self.find("#view-signin").is_visible():
             self.find("#open-settings").click()
             self.find("#token").fill(token)
@@ -83,7 +83,7 @@ class Visit:
         expect(self.find("#position .position-head")).to_contain_text(f"of {name}")
 
     def preview(self, sid: int) -> None:
-        """Type a sentence number beside the slider: the page shows it, and nothing is recorded."""
+        """Type a sentence number beside the slider: the page shows it without recording it."""
         self.find("#position-number").fill(str(sid))
         self.find("#position-number").press("Enter")
 
@@ -95,7 +95,7 @@ class Visit:
         expect(self.find("#save-position")).to_be_disabled()
 
     def bodies(self, part: str) -> list[str]:
-        """Return the replies of addresses that contain this, including interrupted ones."""
+        """Return the replies of addresses that contain this text, including interrupted ones."""
         heard = self.page.evaluate("window.heard")
         return [one["text"] for one in heard if part in urlsplit(one["url"]).path]
 

@@ -1,4 +1,4 @@
-"""Tests against real servers, each named by a variable; what is not named is listed at the end."""
+"""Tests against real servers, each named by a variable; missing servers are listed at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which servers were tried, and loudly which were not."""
+    """Print which servers were tested, and prominently which were not."""
     for name, what in SERVICES.items():
         if os.environ.get(name):
             terminalreporter.write_line(f"tested: {what}")

@@ -1,4 +1,4 @@
-"""Real servers of models: a library is ingested, searched and asked through them."""
+"""Real model servers: a library is ingested, searched and asked through them."""
 
 from __future__ import annotations
 

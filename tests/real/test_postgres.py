@@ -25,8 +25,8 @@ from truespan.wiring import open_library
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An empty database with a role of the application. Both are removed at the end, and so are the
-    roles that preparing it creates: they belong to the whole server, and another owner could not
-    use them."""
+    roles that preparing it creates: they belong to the whole server, and no other owner can use
+    them."""
     url = address("DATABASE_URL")
     name, password = f"truespan_test_{uuid4().hex[:8]}", uuid4().hex
     parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Settings of answers that contradict each other, or the profile, refuse to start."""
+"""Answer settings that are contradictory or do not fit the profile are refused at start."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers of a world, end to end: which mode, whose words, on what grounds, and what is kept."""
+"""Answers of a world, end to end: mode, text, reasons, and records."""
 
 from pathlib import Path
 from typing import Any

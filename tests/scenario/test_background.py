@@ -91,7 +91,7 @@ def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
 
 
 def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str:
-    """Create the job of an upload whose process died before it began."""
+    """Create the job of an upload whose process died before the job began."""
     parts, scope = made._components, world.access.scope()
     assert parts.uploads is not None
     assert scope is not None

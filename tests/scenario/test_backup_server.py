@@ -117,7 +117,7 @@ def test_moving_to_a_server_and_back_keeps_every_answer(
 
 
 class Meanwhile:
-    """Rows of a store that is changed after the first row was read."""
+    """Rows of a store that changes after the first row is read."""
 
     def __init__(self, rows: StoreRows, change: Callable[[], None]) -> None:
         self._rows = rows

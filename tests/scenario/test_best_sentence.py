@@ -1,4 +1,4 @@
-"""Passages say on which page, slide or row their best sentence is, beside their own place."""
+"""Passages name the page, slide or row of their best sentence, beside their own place."""
 
 from pathlib import Path
 from typing import Any

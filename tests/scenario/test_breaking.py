@@ -1,4 +1,4 @@
-"""Attempts to break ingestion: stopped anywhere, two at once, and documents made to tell on."""
+"""Attempts to break ingestion: interruptions, concurrent runs, and documents with later text."""
 
 import os
 from contextlib import suppress
@@ -40,7 +40,7 @@ MAX_STEPS = 40
 
 
 def stopped_at(lib: LibraryFixture, step: int) -> Library:
-    """Return the same library, whose next run ends before its n-th durable step, images too."""
+    """Return the library, whose next run ends before its n-th durable step, including images."""
     countdown, parts = Stop(step), lib.library._components
     mortal: dict[str, Any] = {
         name: Mortal(getattr(parts, name), countdown) for name in ("store", "index", "assets")
@@ -49,7 +49,7 @@ def stopped_at(lib: LibraryFixture, step: int) -> Library:
 
 
 def kept_files(lib: LibraryFixture) -> dict[str, bytes]:
-    """Return every file below the folder for assets but those that say whose it is."""
+    """Return every file in the assets folder except those that name its owner."""
     found = [path for path in (lib.folder / "assets").rglob("*") if path.is_file()]
     return {path.name: path.read_bytes() for path in found if path.name != ".world"}
 
@@ -152,7 +152,7 @@ def set_back(path: Path, other: Path) -> None:
 
 
 def assert_told_alike(lib: LibraryFixture, name: str, versions: list[bytes], upto: int) -> None:
-    """Ingest versions of a book that begin alike, and compare what readers of that are told."""
+    """Assert that readers of a common beginning see no difference between versions of a book."""
     world = lib.library.create_world("world")
     path = lib.folder / name
     first: dict[int, list[str]] = {}

@@ -1,8 +1,8 @@
 """Every cell of every table is changed, one at a time, and every row deleted or doubled.
 
 The tables and columns are read from the schema, so that a new one is covered from its first day.
-What a caller gets must be what it was before, or what was changed must be left out and named. The
-doctor must find the change, unless the column is listed here with a reason.
+Replies must stay the same, or omit and name the changed data. The doctor must find the change,
+unless the column is listed here with a reason.
 """
 
 import copy

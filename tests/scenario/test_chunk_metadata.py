@@ -1,4 +1,4 @@
-"""What a chunk carries beside its text, headers of tables, and places in files of many formats."""
+"""Metadata of a chunk, headers of tables, and places in files of many formats."""
 
 import json
 from email.message import EmailMessage

@@ -19,7 +19,7 @@ TEXTS = {f"{number}.txt": f"The harbour of town {number} was quiet." for number 
 
 @dataclass
 class PausingClock(ManualClock):
-    """Reports a pause, and lets it last until `resumed` is set."""
+    """Signals a pause, which lasts until `resumed` is set."""
 
     paused: Event = field(default_factory=Event)
     resumed: Event = field(default_factory=Event)
@@ -35,7 +35,7 @@ class PausingClock(ManualClock):
 
 @dataclass
 class TwoRuns:
-    """Two openings of one library; the second ingests while the first one embeds its texts."""
+    """Two open handles of one library; the second ingests while the first embeds its texts."""
 
     first: LibraryFixture
     second: LibraryFixture

@@ -1,4 +1,4 @@
-"""Conversations: questions that follow up on earlier ones, and what becomes of them."""
+"""Conversations: follow-up questions, and storage of turns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -46,7 +46,7 @@ def stores(request: pytest.FixtureRequest) -> str:
 
 
 def whale(folder: Path, *replies: Any, fallback: Any = None, **parts: Any) -> Study:
-    """Make a world with two documents; with replies there is a chat model."""
+    """Create a world with two documents; with replies there is a chat model."""
     primary = Scripted(*replies) if replies else None
     made = study(folder, embedder=WordEmbedder(), primary=primary, fallback=fallback, **parts)
     made.add(ahab__txt=AHAB, cook__txt=COOK)
@@ -158,7 +158,7 @@ def test_earlier_turns_reach_the_model_fenced_and_unnumbered(tmp_path: Path) -> 
 
 
 class Repeating(Scripted):
-    """A chat model that gives one answer, and leaves every question as it is."""
+    """A chat model that gives one answer, and leaves every question unchanged."""
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
         question = messages[-1].text.rpartition("\n")[2]
@@ -488,7 +488,7 @@ def test_conversation_belongs_to_its_book(tmp_path: Path) -> None:
 
 
 class Retreat(Scripted):
-    """A chat model during whose first request something happens."""
+    """A chat model that runs a function during its first request."""
 
     def __init__(self, *replies: str) -> None:
         super().__init__(*replies)

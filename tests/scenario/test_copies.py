@@ -33,7 +33,7 @@ def tiny_chunks(folder: Path) -> LibraryFixture:
 
 
 def copied(lib: LibraryFixture, **options: Any) -> World:
-    """Return a world with three copies of a document, one with other white space, and another."""
+    """Return a world with three copies of a document, one in other white space, and another."""
     world = lib.library.create_world("copies", defaults=options.pop("defaults", "recommended"))
     texts = {
         "one.txt": LAMP,

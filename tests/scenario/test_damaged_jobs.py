@@ -1,4 +1,4 @@
-"""Damaged records of jobs: the job reports it, and other jobs are unaffected."""
+"""Damaged records of jobs: the job reports the damage, and other jobs are unaffected."""
 
 import pytest
 

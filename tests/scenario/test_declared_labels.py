@@ -1,4 +1,4 @@
-"""Labels and metadata of documents: where they are declared, what wins, and what they cost."""
+"""Labels and metadata of documents: declaration, precedence and cost."""
 
 import json
 from collections.abc import Iterator

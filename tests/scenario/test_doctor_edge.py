@@ -96,7 +96,7 @@ def gone(real: Library, world: World, rng: random.Random) -> None:
 
 
 def moved(real: Library, world: World, rng: random.Random) -> None:
-    """Move a point of this world to another: missing here, and unknown there."""
+    """Move a point to another world, where it is unknown; it is then missing in this one."""
     scope = scope_of(world)
     points = [point for page in real._components.index.scan(scope) for point in page]
     other = replace(scope, world=WorldId(real.world("two").id))

@@ -1,4 +1,4 @@
-"""Figures: markers in the text, images as files, chunks of descriptions; nothing of it unasked."""
+"""Figures: markers in the text, images as files, and chunks of descriptions, only on request."""
 
 import io
 import logging
@@ -411,7 +411,7 @@ def test_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
 
 
 def told(lib: LibraryFixture, content: bytes, sid: int) -> object:
-    """Return all that a reader at a sentence is told, the time apart."""
+    """Return everything that a reader at a sentence can get, except times."""
     reader = filled(lib, content).reader("ann")
     reader.set_position("1", sentence=sid)
     bundles = [
@@ -505,7 +505,7 @@ def test_damaged_figure_that_was_read_is_an_error(tmp_path: Path, flags: FigureF
 
 
 def picture_book(lib: LibraryFixture) -> tuple[World, Reader]:
-    """Return a world with a book of four chapters with a picture each, and a reader of two."""
+    """Return a world with a book of four chapters with pictures, and a reader of two chapters."""
     parts = []
     for number in range(1, 5):
         parts += [

@@ -1,4 +1,4 @@
-"""The requests with which a process learns about a model, and what is known before them."""
+"""Requests by which a process identifies a model, and cached data before them."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Turns that a reader asked further on: after going back nothing tells of them."""
+"""Later turns of a reader: hidden completely after going back."""
 
 from collections.abc import Callable
 from pathlib import Path

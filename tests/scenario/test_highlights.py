@@ -1,4 +1,4 @@
-"""What in a passage matches a query: a sentence and words of verified text."""
+"""Matches of a query in a passage: a sentence and words of verified text."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Hostile files, all of them through the real child: each ends with an answer, and does no harm."""
+"""Hostile files in the real child process: each ends with a result, and does no harm."""
 
 import socket
 from collections import defaultdict
@@ -27,7 +27,7 @@ MAY_BE_TOO_COSTLY = {
 
 @dataclass(frozen=True)
 class Field:
-    """Where hostile files are let loose: a trap, and what must be as it was."""
+    """An environment for hostile files: a trap, and state that must not change."""
 
     trap: Trap
     folder: Path
@@ -40,7 +40,7 @@ class Field:
         }
 
     def visited(self) -> bool:
-        """Say whether somebody knocked; a connection waits until it is accepted."""
+        """Return whether the trap was contacted; a connection waits until it is accepted."""
         try:
             self.listener.accept()[0].close()
         except BlockingIOError:
@@ -64,7 +64,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 
 
 class Taker:
-    """Lets the real child read each file once, and keeps how it ended."""
+    """Reads each file once with the real child, and keeps the result."""
 
     def __init__(self, trap: Trap) -> None:
         # A clock that gives a small file less than six seconds, and one for what takes any time.
@@ -73,7 +73,7 @@ class Taker:
         self._ends: dict[str, str | SourceRefused] = {}
 
     def take(self, name: str) -> str | SourceRefused:
-        """Return all that came out of a file, or the error that it led to."""
+        """Return the content of a file, or the error of reading it."""
         if name not in self._ends:
             parser = self._impatient if name in MAY_BE_TOO_COSTLY else self._usual
             try:
@@ -97,7 +97,7 @@ def taker(field: Field) -> Iterator[Taker]:
 
 
 def fault_of(name: str, end: str | SourceRefused) -> str | None:
-    """Return what is wrong about how a file was taken; None when nothing is."""
+    """Return the fault in the reading of a file; None if there is none."""
     if isinstance(end, str):
         return "told a secret" if CANARY in end else None
     if end.code == "loader_crashed":
@@ -108,7 +108,7 @@ def fault_of(name: str, end: str | SourceRefused) -> str | None:
 
 
 def said(loaded: Loaded) -> str:
-    """Return all that came out of a file, pictures as well."""
+    """Return all text of a file, with that of its pictures."""
     pictures = [image.data.decode("latin-1") for image in loaded.images]
     return "\n".join([repr(loaded.properties), *(block.text for block in loaded.blocks), *pictures])
 

@@ -1,4 +1,4 @@
-"""The way in, as promised: nothing twice, nothing half, nothing left behind."""
+"""Ingestion, as promised: nothing twice, nothing half, nothing left behind."""
 
 import threading
 from pathlib import Path

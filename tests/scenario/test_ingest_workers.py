@@ -1,4 +1,4 @@
-"""Ingestion with several worker processes: the same result as with one, also when workers die."""
+"""Ingestion with several worker processes: the same result as with one, even if workers die."""
 
 import os
 import shutil
@@ -154,7 +154,7 @@ def test_document_that_kills_two_workers_is_refused(
 @proves("ingest.same-result-with-workers")
 def test_ingest_without_workers_if_the_counter_cannot_be_sent(tmp_path: Path) -> None:
     class OwnCounter(WordCounter):
-        """Exists in this function only."""
+        """A counter that exists in this function only."""
 
     files, folder = tmp_path / "files", tmp_path / "library"
     write_files(files, 6)

@@ -1,4 +1,4 @@
-"""Lost word counts are noticed and counted again instead of an empty result."""
+"""Lost word counts are noticed and counted again, instead of giving an empty result."""
 
 from pathlib import Path
 

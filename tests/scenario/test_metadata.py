@@ -1,4 +1,4 @@
-"""Metadata are derived after embedding, and a failure there changes nothing else."""
+"""Metadata is derived after embedding, and a failure there changes nothing else."""
 
 import json
 from pathlib import Path

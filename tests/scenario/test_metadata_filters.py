@@ -1,4 +1,4 @@
-"""Kinds, sources and metadata: which documents they leave, and what damage does to that."""
+"""Filters by kind, source and metadata: matching documents, and effects of damage."""
 
 import json
 from collections.abc import Iterator

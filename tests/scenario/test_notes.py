@@ -245,7 +245,7 @@ def test_query_finds_notes_up_to_the_position(lib: LibraryFixture) -> None:
 @proves("notes.found-by-queries", "reading.never-past-position")
 @pytest.mark.parametrize("position", range(12))
 def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: int) -> None:
-    """Notes are written at every position, in one world also past the reader's."""
+    """Notes are written at every position, in one world also past that of the reader."""
     replies = []
     for number, last in enumerate((position, 11)):
         world = write(lib, BOOK, f"world-{number}")

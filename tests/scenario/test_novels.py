@@ -1,4 +1,4 @@
-"""Novels as plain text: they become books, stay what they are, and are read by chapter."""
+"""Novels as plain text: they become books, keep their kind, and are read by chapter."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The index process dies or the disk is full: typed errors, and the same command goes on."""
+"""The index process dies or the disk is full: typed errors, and the same command can continue."""
 
 import os
 import random

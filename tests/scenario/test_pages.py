@@ -1,4 +1,4 @@
-"""A book page by page: a reader turns as far as was read, and sees the pictures that were met."""
+"""Pages and pictures of a book: visible to a reader up to the position."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -45,7 +45,7 @@ MEDIA = {"image1.png": PNG, "image2.gif": GIF}
 
 
 def pictures(reader: Reader, doc_id: str) -> Iterator[str]:
-    """Give what becomes of every attempt to see an image."""
+    """Yield the result of every attempt to see an image."""
     for number in range(4):
         for ending in ("png", "gif"):
             try:
@@ -57,7 +57,7 @@ def pictures(reader: Reader, doc_id: str) -> Iterator[str]:
 
 
 def told(lib: LibraryFixture, content: bytes, sid: int) -> list[str]:
-    """Return all pages and pictures that a reader at a sentence can have."""
+    """Return all pages and pictures that a reader at a sentence can get."""
     world = filled(lib, content)
     reader = world.reader("ann")
     reader.set_position("1", sentence=sid)
@@ -130,7 +130,7 @@ def test_no_picture_is_visible_without_a_position(tmp_path: Path) -> None:
 
 
 def happening_once(part: Any, verb: str, happen: Callable[[], object]) -> Any:
-    """Return a part of the library behind which something happens when it is first asked."""
+    """Return a part of the library that runs a function on its first call."""
 
     def change() -> None:
         happen()

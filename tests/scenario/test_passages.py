@@ -1,4 +1,4 @@
-"""How much of what is found is returned: neighbours, sentences, the budget, and boilerplate."""
+"""The returned part of a result: neighbours, sentences, the budget, and boilerplate."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ ANY: dict[str, Any] = {"language": None, "version": None}
 
 
 def filled(lib: LibraryFixture) -> World:
-    """Return a world of one book, cut into two sentences a chunk without overlap."""
+    """Return a world of one book, with two sentences a chunk and no overlap."""
     world = lib.library.create_world("world")
     world.ingest([lib.write("book.md", BOOK)], kind="book", chunking="pairs")
     return world

@@ -85,7 +85,7 @@ def test_reader_gets_pages_up_to_the_position(lib: LibraryFixture) -> None:
 @proves("pictures.nothing-ahead")
 @pytest.mark.parametrize("position", range(6))
 def test_pictures_do_not_depend_on_what_follows(lib: LibraryFixture, position: int) -> None:
-    """The text after the position is another one, on the same page and on further pages."""
+    """The text after the position differs, on the same page and on further pages."""
     sentences = [*(" ".join(FIRST).replace(". ", ".|").split("|")),
                  *(" ".join(SECOND).replace(". ", ".|").split("|"))]  # fmt: skip
     told = sentences[position]
@@ -232,7 +232,7 @@ def test_redaction_of_unread_pages_does_not_decide_on_read_ones(tmp_path: Path) 
 
 @proves("pictures.nothing-ahead", "pictures.kept-and-removed")
 def test_earlier_redaction_decides_by_the_read_text_alone(tmp_path: Path) -> None:
-    """Redaction is switched off after ingestion: unread findings hide no page, read ones do."""
+    """Redaction is switched off after ingestion: findings hide a page only if they were read."""
     sanitizer = Sanitizer(mode=Mode.ON)
     lib = make_library(tmp_path, preparation=Preparation(sanitizer=sanitizer))
     personal = "Write to ida.holm@example.org soon."

@@ -1,4 +1,4 @@
-"""Where readers are: how it is told, kept, and carried over when their books change."""
+"""Positions of readers: set, stored, and moved to new revisions."""
 
 from pathlib import Path
 from typing import Any

@@ -26,7 +26,7 @@ def shelf(folder: Path) -> tuple[LibraryFixture, World]:
 
 
 def everything(reader: Reader) -> list[str]:
-    """Return all that a reader is told of a book, as bytes would travel."""
+    """Return everything that a reader gets from a book, as serialized bytes."""
     queries = ("who was seen by the harbour?", canary(30), canary(5))
     bundles = [reader.retrieve(text, mode=mode, top_k=3) for text in queries for mode in Mode]
     pages = [to_json(reader.sentences(offset=first, limit=9)) for first in (0, 9, 1000)]

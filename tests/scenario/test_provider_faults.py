@@ -1,5 +1,5 @@
-"""Every way in which a provider can fail, on every protocol: what it is called, how often it is
-asked, and what is in the library afterwards.
+"""Every fault of a provider on every protocol: its error, the number of requests, and the state of
+the library.
 
 A row is one fault. It strikes the requests that embed while three documents are ingested and while
 a question is asked. Whatever happens, no chunk gets a vector that is not its own, the same command
@@ -42,7 +42,7 @@ Act = Callable[[Bench], None]
 
 @dataclass(frozen=True)
 class Row:
-    """A fault, what it is called, and how many requests met it.
+    """A fault, its error code, and the number of requests that met it.
 
     `code` and `attempts` are those of an ingest. A question is asked once, and meets the same code
     unless `asked` says otherwise. `lost` are the documents that got no vector although the ingest
@@ -161,7 +161,7 @@ def spoilt(change: Callable[[list[float]], Any]) -> React:
 
 
 def many(react: React) -> React:
-    """Break batches and let single texts pass, as who calls a batch too large does."""
+    """Fail batches and let single texts pass, like a server that finds a batch too large."""
 
     def chosen(bench: Bench, asked: Asked) -> Any:
         return react(bench, asked) if len(bench.texts(asked)) > 1 else None
@@ -241,7 +241,7 @@ def each_row() -> Callable[[Any], Any]:
 
 @contextmanager
 def overheard() -> Iterator[io.StringIO]:
-    """Write down everything that is logged, at every level."""
+    """Record everything that is logged, at every level."""
     written = io.StringIO()
     listener = logging.StreamHandler(written)
     root = logging.getLogger()
@@ -256,7 +256,7 @@ def overheard() -> Iterator[io.StringIO]:
 
 
 def code_of(call: Callable[[], Any]) -> str:
-    """Return the code of a call's error, '' if there is none; the error tells no secret."""
+    """Return the code of a call's error, '' if there is none; the error contains no secret."""
     with overheard() as written:
         try:
             call()
@@ -287,7 +287,7 @@ def names(world: World) -> set[str]:
 
 
 def assert_true(lib: LibraryFixture, world: World) -> None:
-    """Every vector, in the store and in the index, is that of its own text."""
+    """Assert that every vector, in the store and in the index, belongs to its own text."""
     for chunk_id, point in lib.points(world).items():
         chunk = world.documents.chunk(chunk_id).chunk
         assert chunk is not None
@@ -345,7 +345,7 @@ def test_ingestion_fault_has_its_error_and_can_be_resumed(
 
 
 def assert_goes_on(bench: Bench, index: MemoryIndex, paths: list[str]) -> None:
-    """Once the fault is over, the same command ends where it would have ended without it."""
+    """Assert that the same command reaches the usual result once the fault is over."""
     lib = bench.open(index)
     world = lib.library.world("world")
 

@@ -131,7 +131,7 @@ def test_damaged_cached_vector_is_not_used(lib: LibraryFixture) -> None:
 
 @proves("upkeep.deletion-complete")
 def test_query_from_before_an_erasure_is_not_cached(lib: LibraryFixture) -> None:
-    """Another process has embedded it before the deletion, and writes its cache afterwards."""
+    """Another process embedded the query before the deletion, and writes its cache afterwards."""
     world, rows = lib.world(a__txt=TEXT, b__txt="A bell."), "SELECT key FROM query_cache"
     world.search("lamp")
     scope, now = lib.scope(world), lib.clock.now()

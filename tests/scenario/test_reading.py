@@ -1,4 +1,4 @@
-"""Reading: what a book says to somebody who has come so far, and how it is found."""
+"""Reading: visible text of a book at a position, and how it is found."""
 
 import uuid
 from pathlib import Path

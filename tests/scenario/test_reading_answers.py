@@ -33,12 +33,12 @@ EASY = DecisionSettings(
 
 
 def frozen(answer: Answer) -> str:
-    """Return an answer as its bytes travel, without its time and its place in the log."""
+    """Return an answer as serialized bytes, without its time and its place in the log."""
     return to_json(replace(answer, record=None, processing_time_ms=0))
 
 
 class AnsweringTrial(Trial):
-    """Readers who ask a model that repeats all it was told: what it knows of, it tells."""
+    """Readers with a model that repeats its whole prompt, so that any leak would be visible."""
 
     def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
         for name, rules in (("easy", EASY), ("usual", DecisionSettings())):

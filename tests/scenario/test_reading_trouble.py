@@ -90,7 +90,7 @@ def test_another_model_is_an_error_before_any_search(
 
 
 def replaced_during(lib: LibraryFixture, world: World, text: str) -> None:
-    """Have the book replaced in the middle of the next request."""
+    """Replace the book in the middle of the next request."""
     path = lib.write("book.md", text)
     lib.embedder.before = once(lambda: world.ingest(path, kind="book") and None)
 
@@ -154,7 +154,7 @@ def test_unread_damage_changes_no_byte(lib: LibraryFixture, chunking: str) -> No
 @proves("reading.never-past-position", "reading.re-anchored")
 def test_position_applies_only_to_its_own_revision(tmp_path: Path) -> None:
     class Restless(MemoryIndex):
-        """An index during whose every search the world changes; in one of them, the book."""
+        """An index during whose searches the world changes; during one of them, the book."""
 
         searches = 0
 
@@ -200,7 +200,7 @@ def test_tampered_tail_is_damage_and_not_shown(lib: LibraryFixture, chunking: st
 @proves("verify.one-read", "bundle.content-unaltered")
 @pytest.mark.parametrize("asking", ["reader", "owner"])
 def test_tampered_stored_chunk_is_never_shown(lib: LibraryFixture, asking: str) -> None:
-    """Each asks a separate library, because skipped damage is repaired before the next asks."""
+    """Each request has its own library: skipped damage is repaired before the next request."""
     world, reader = reading(lib, 60)
 
     lib.sql("UPDATE chunks SET text = 'zq99999x' || substr(text, 9) WHERE position < 4")
@@ -322,7 +322,7 @@ def test_tampered_stored_tail_is_built_again(lib: LibraryFixture) -> None:
 @proves("reading.tail", "reading.never-past-position")
 @pytest.mark.parametrize("wrong", ["hash", "text", "last sentence"])
 def test_stored_tail_is_compared_with_its_sentences(lib: LibraryFixture, wrong: str) -> None:
-    """The checksum of the tail is right: it was written as it is."""
+    """The checksum of the tail is right: it was written in this form."""
     world, reader = reading(lib, 60)
     reader.retrieve(QUERY)
     scope, store, ref = world.access.scope(), lib.library._components.store, RevisionRef(1, 1)

@@ -1,4 +1,4 @@
-"""What becomes of a position when the book changes: the same sentence, or an earlier one."""
+"""Positions after a change of the book: the same sentence, or an earlier one."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def ann(world: World) -> Reader:
 
 
 def words(reader: Reader) -> str:
-    """Return all that the reader is shown, in one line."""
+    """Return all text that the reader sees, in one line."""
     return " ".join(reader.retrieve("the lamp").context.split())
 
 
@@ -224,7 +224,7 @@ def test_deleted_book_returns_as_unread(tmp_path: Path) -> None:
 
 
 def staged(lib: LibraryFixture, text: str) -> None:
-    """Leave a replacement half done: written, and not seen by anybody."""
+    """Leave a replacement unfinished: written, but not active."""
     with pytest.raises(Stopped):
         stopped_at(lib, 2).world("world").ingest(lib.write("book.md", text), kind="book")
 

@@ -1,4 +1,4 @@
-"""Signed receipts of a whole library: what they say, to whom, and who can check them."""
+"""Signed receipts of a whole library: claims, recipients and verification."""
 
 import json
 import subprocess
@@ -111,7 +111,7 @@ def test_documents_replaced_during_an_answer_are_not_signed(tmp_path: Path) -> N
     lib, world = signing_world(tmp_path)
 
     class Slow(Scripted):
-        """A model during whose reply the guide gets other words of the same length."""
+        """A model during whose reply the guide is replaced by words of the same length."""
 
         def stream(self, messages: Sequence[Message]) -> Iterator[str]:
             assert len(changed) == len(GUIDE)

@@ -1,4 +1,4 @@
-"""Reranking in a library: what is sent, what changes, and what a failing reranker does not change.
+"""Reranking in a library: requests, the new order, and failures.
 
 The similarity of a passage is chosen by hand, and the reranker prefers what is least similar. A
 loopback server records what readers' texts are sent to it.
@@ -49,7 +49,7 @@ SCORES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 
 @dataclass
 class Backwards:
-    """A reranker that likes best what comes last, and remembers what it was asked."""
+    """A reranker that prefers the last text, and records its requests."""
 
     name: str = "test/backwards"
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -380,7 +380,7 @@ QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra")
 
 
 def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], list[str]]:
-    """Return the requests for a reader, byte for byte, and what the reader gets."""
+    """Return the requests for a reader, byte for byte, and the reader's results."""
     server.asked.clear()
     reader = world.reader("ann")
     told: list[str] = []
@@ -426,7 +426,7 @@ def test_reranking_for_a_reader_ignores_unread_text(
 
 
 class Spoiling(Lying):
-    """An index that gives a reader everything there is, read or not."""
+    """An index that returns every text to a reader, read or not."""
 
     def __init__(self) -> None:
         super().__init__(lambda found, _: found)

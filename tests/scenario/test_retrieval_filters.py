@@ -1,4 +1,4 @@
-"""Chapter, section, language, version, documents and tags: what a retrieval leaves out, and how."""
+"""Filters by chapter, section, language, version, documents and tags in a retrieval."""
 
 from itertools import product
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a retrieval ends: the table of statuses, and each of them brought about."""
+"""Statuses of a retrieval: their table, and an example of each."""
 
 from collections.abc import Callable
 from pathlib import Path

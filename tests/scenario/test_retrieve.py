@@ -1,4 +1,4 @@
-"""What a retrieval returns: its chunks, their order and budget, and its account of itself."""
+"""Results of a retrieval: chunks, their order and budget, and the trace."""
 
 from itertools import product
 from pathlib import Path

@@ -38,7 +38,7 @@ def prepared(opened: Library, name: str, tmp_path: Path, documents: int = 2) -> 
 
 
 def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
-    """Return the one generation that a search was answered from, and what it gave."""
+    """Return the generation that answered a search, and its results."""
     result = world.search("by night", top_k=100, floor=0.0)
     generations = {passage.receipt.generation for passage in result.passages}
     assert len(generations) == 1, "a mixed or empty answer"

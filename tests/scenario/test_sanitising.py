@@ -1,4 +1,4 @@
-"""Personal data on their way in: found before anything is cut, and gone where that is asked."""
+"""Personal data during ingestion: found before chunking, and removed where configured."""
 
 import logging
 import sqlite3

@@ -1,4 +1,4 @@
-"""What a search refuses, and how little it does before refusing."""
+"""Refusals of a search, before any unnecessary work."""
 
 from decimal import Decimal
 from pathlib import Path

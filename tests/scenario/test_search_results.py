@@ -1,4 +1,4 @@
-"""What a search finds, how it is ordered, and what the model is given of it."""
+"""Results of a search, their order, and the context for the model."""
 
 import json
 from itertools import product
@@ -35,7 +35,7 @@ def three(lib: LibraryFixture, name: str = "world") -> World:
 
 
 def frozen(result: SearchResult) -> str:
-    """Return a response as bytes would travel, its time left out."""
+    """Return a response as serialized bytes, without its time."""
     return to_json(replace(result, processing_time_ms=0))
 
 

@@ -1,4 +1,4 @@
-"""A selected text: it ranks alone, it scopes a query, and it is found where it stands."""
+"""A selected text: it ranks alone, limits a query, and is located."""
 
 import logging
 import math
@@ -194,7 +194,7 @@ def test_long_selection_is_embedded_in_parts_of_sentences(tmp_path: Path) -> Non
 
 
 def _to_the_mean(parts: list[str], text: str) -> float:
-    """Return the cosine between a text and the mean direction of some others."""
+    """Return the cosine between a text and the mean direction of other texts."""
     numbers = [array("f", vector_of(part)) for part in parts]
     mean = [sum(column) for column in zip(*numbers, strict=True)]
     dot = sum(map(operator.mul, mean, array("f", vector_of(text))))

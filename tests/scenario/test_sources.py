@@ -1,4 +1,4 @@
-"""What results say of the document they are from, and how documents of one name are told apart."""
+"""Results name their document, and distinguish documents with one name."""
 
 import json
 from collections.abc import Callable

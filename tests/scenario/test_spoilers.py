@@ -1,4 +1,4 @@
-"""Every sentence has a canary. None from past the position may appear, for any index."""
+"""Every sentence has a canary. No unread one may appear, whatever the index returns."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Liar(MemoryIndex):
-    """An index that hears every word of the request and does what it likes."""
+    """An index that gets the whole request and ignores it as it likes."""
 
     lie: Callable[[list[Hit]], list[Hit]] = list
 
@@ -52,7 +52,7 @@ def wrong_hashes(hits: list[Hit]) -> list[Hit]:
 
 
 def swapped(hits: list[Hit]) -> list[Hit]:
-    """Give each id with the hash and score of another chunk."""
+    """Return each id with the hash and score of another chunk."""
     turned = [*hits[1:], *hits[:1]]
     return [replace(hit, chunk_id=other.chunk_id) for hit, other in zip(hits, turned, strict=True)]
 
@@ -76,7 +76,7 @@ LIES = [list, unread_first, wrong_hashes, swapped, all_the_best, invented, padde
 
 
 def told(reader: Reader, query: str) -> Iterator[str]:
-    """Give everything that a reader can be told, as bytes would travel."""
+    """Return everything that a reader can get, as serialized bytes."""
     for mode in (Mode.VECTOR, Mode.HYBRID):
         bundle = reader.retrieve(query, mode=mode)
         yield frozen(bundle)
@@ -88,7 +88,7 @@ def told(reader: Reader, query: str) -> Iterator[str]:
 
 
 def kept(lib: LibraryFixture, sid: int) -> Iterator[str]:
-    """Give what requests of a reader have left in the store for later ones."""
+    """Return the data that requests of a reader left in the store."""
     for row in lib.sql("SELECT text, chapter, section FROM tails WHERE sid = ?", sid):
         yield " ".join(str(value) for value in row)
     for row in lib.sql("SELECT key FROM query_cache"):

@@ -98,7 +98,7 @@ def test_damaged_state_of_a_revision_does_not_hide_it_silently(tmp_path: Path, s
 
 @proves("repair.stale-point", "repair.conditional")
 def test_point_of_a_document_with_damaged_rows_is_kept(tmp_path: Path) -> None:
-    """The state of the chunk says what was embedded; the hash in its row may be forged."""
+    """The state of the chunk records the embedded text; the hash in its row may be forged."""
     lib, world = build(tmp_path)
     chunk = chunk_of(lib, 2)
     lib.sql("UPDATE revisions SET title = 'Forged' WHERE name = 'b.txt'")

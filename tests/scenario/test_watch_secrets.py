@@ -1,4 +1,4 @@
-"""Whatever is asked and however it fails: no trace, metric or line of the log quotes any of it."""
+"""No trace, metric or log line quotes a request, a text or an error."""
 
 import io
 import logging
@@ -33,7 +33,7 @@ CANARIES = ("zqqueryx", "zqtextx", "zqkeyx", "zqselectx", "zqworldx", "zqreaderx
 
 @dataclass
 class Sinks:
-    """Everything that tells of the engine's work, at its most talkative."""
+    """All observers of the engine, at their most detailed."""
 
     exporter: InMemorySpanExporter
     metrics: MetricsObserver
@@ -41,7 +41,7 @@ class Sinks:
     observer: Observer
 
     def everything(self) -> str:
-        """Return all that was told, in one text."""
+        """Return all recorded output as one text."""
         spans = [span.to_json() for span in self.exporter.get_finished_spans()]
         written = [stream.getvalue() for stream in self.lines]
         return "\n".join([*spans, self.metrics.exposition().decode(), *written])

@@ -1,4 +1,4 @@
-"""Other forms of the words of a query: irregular ones, compounds, and what misspelt ones mean."""
+"""Other forms of query words: irregular ones, compounds, and spelling variants."""
 
 from collections.abc import Sequence
 from pathlib import Path

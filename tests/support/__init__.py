@@ -1,1 +1,1 @@
-"""What tests share: fixtures, loopback services, makers of documents and processes."""
+"""Shared helpers of tests: fixtures, loopback services, makers of documents and processes."""

@@ -1,4 +1,4 @@
-"""Worlds that answer: passages whose similarity is chosen by hand, and models with a script."""
+"""Worlds for answers: passages with chosen similarities, and models with a script."""
 
 import math
 import re
@@ -37,7 +37,7 @@ def scored(score: float, words: str = "A passage.", *, long: bool = True) -> str
 
 @dataclass
 class ScoreEmbedder(WordEmbedder):
-    """A provider under which a text is as close to every query as it says itself."""
+    """A provider under which each text states its own similarity to every query."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         if self.before:
@@ -91,12 +91,12 @@ class Scripted:
 
     @property
     def prompt(self) -> str:
-        """Return all that the model was told last."""
+        """Return the latest prompt of the model."""
         return "\n".join(message.text for message in self.asked[-1])
 
 
 class Echo:
-    """A chat model whose reply is a function of all that it was told: leaks would show."""
+    """A chat model whose reply is a function of its whole prompt, so that leaks show."""
 
     name = "test/echo"
 
@@ -107,7 +107,7 @@ class Echo:
 
 @dataclass
 class Study:
-    """A library that answers, with everything at hand."""
+    """A library with chat models, with access to its parts."""
 
     lib: LibraryFixture
     library: Library
@@ -144,7 +144,7 @@ class Study:
 
     @property
     def log(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the usage log as they lie in the store."""
+        """Return the rows of the usage log as stored."""
         return self.lib.sql("SELECT * FROM usage ORDER BY key")
 
 
@@ -178,7 +178,7 @@ def study(
 
 
 def told(events: Iterator[AnswerEvent]) -> tuple[Started, list[str], Answer]:
-    """Return the events of an answer by their kinds, after a look at their order."""
+    """Return the events of an answer by kind, after checking their order."""
     started, *pieces, finished = list(events)
     assert isinstance(started, Started)
     assert isinstance(finished, Finished)

@@ -1,4 +1,4 @@
-"""Everything that a caller with a limited audience can get from a world, as text."""
+"""All replies to a caller with a limited audience, as text."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ MADE_UP = "00000000-0000-0000-0000-000000000000"
 
 
 def told(read: Callable[[], Any]) -> str:
-    """Return a reply as it travels, without times; of an error, its type and text."""
+    """Return a reply as it is sent, without times; of an error, its type and text."""
     try:
         reply = read()
     except TruespanError as error:
@@ -45,12 +45,12 @@ def signed_claims(world: World, result: SearchResult | ContextBundle | Answer) -
 
 
 def replies(world: World, hidden_chunks: tuple[str, ...] = ()) -> list[str]:
-    """Return what a caller gets from every method that reads a world."""
+    """Return a caller's replies from every method that reads a world."""
     return [told(read) for read in _reads(world, hidden_chunks)]
 
 
 def replies_about(world: World, name: str) -> list[str]:
-    """Return what a caller gets for the name of a document, its number or the id of a chunk."""
+    """Return a caller's replies for the name of a document, its number or the id of a chunk."""
     documents, reader = world.documents, world.reader("ben")
     reads: tuple[Callable[[], Any], ...] = (
         *(lambda read=read: read(name) for read in (documents.get, documents.text)),
@@ -103,7 +103,7 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
 
 
 def _answers(world: World, query: str, number: int) -> Iterator[Callable[[], Any]]:
-    """Yield calls with a query: in one mode, which differs by query, and in `make prove` in all."""
+    """Yield calls with a query: in one mode by query, or in `make prove` in all modes."""
     for mode in in_test_or_prove([MODES[number % 3]], MODES):
         yield lambda mode=mode: world.search(query, mode=mode, floor=0.0, top_k=20, highlight=True)
     for mode in in_test_or_prove([MODES[(number + 1) % 3]], MODES):

@@ -127,7 +127,7 @@ LATER: tuple[Change, ...] = (
 
 @contextmanager
 def equal_ids() -> Iterator[None]:
-    """Give each library the same ids of itself and of its worlds."""
+    """Give each library and its worlds the same ids."""
     numbers = iter(range(1, 100))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worlds, "uuid4", lambda: UUID(int=next(numbers), version=4))
@@ -137,7 +137,7 @@ def equal_ids() -> Iterator[None]:
 
 
 def fill(folder: Path, before: Change | None = None) -> Twin:
-    """Create a library with the documents that both twins have; `before` is done first."""
+    """Create a library with the documents of both twins; `before` runs first."""
     with equal_ids():
         lib = make_library(folder, preparation=Preparation(figures=ALL))
         world = lib.library.create_world("world")

@@ -23,12 +23,12 @@ def opened(folder: Path, *, create: bool = False) -> Library:
 
 
 def on_server() -> bool:
-    """Say whether the test runs in the column of many machines."""
+    """Return whether the test runs on PostgreSQL."""
     return STORES[-1] == "postgres"
 
 
 def home(folder: Path, settings: str = "") -> Path:
-    """Return where a library can be made or restored: in its column, with these settings.
+    """Return a path where a library can be made or restored, with these settings.
 
     In a file nothing is made of it; on a server it is a folder that names an empty database.
     """
@@ -74,7 +74,7 @@ def retire(folder: Path) -> None:
 
 
 def told(library: Library) -> list[str]:
-    """Return all that is told of a library, as bytes would travel, its times excepted."""
+    """Return everything that a library reports, as serialized bytes without times."""
     answers = []
     for name in ("world", "other"):
         world = library.world(name)
@@ -95,7 +95,7 @@ def told(library: Library) -> list[str]:
 
 
 def images(folder: Path) -> dict[str, bytes]:
-    """Return the files of images that a library has, by their names."""
+    """Return the image files of a library by name."""
     place = folder / "data" / "rag-assets"
     return {
         path.relative_to(place).as_posix(): path.read_bytes()

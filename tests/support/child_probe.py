@@ -1,4 +1,4 @@
-"""A child whose loader does what a document must never make one do.
+"""A child process whose loader attempts forbidden actions.
 
 All the rest is the real child: its guard, its limits, the way it answers. The name of the document
 says what to try, its content what with; the text that comes back says how it went.
@@ -43,7 +43,7 @@ def append(content: str) -> object:
 
 
 def write_natively(content: str) -> object:
-    """Go around Python: what is left is the limit of the operating system."""
+    """Bypass Python, so that only the limit of the operating system remains."""
     assert NATIVE is not None
     return NATIVE.write(NATIVE.open(content.encode(), os.O_WRONLY), b"written", 7)
 
@@ -102,7 +102,7 @@ def wait(content: str) -> object:
 
 
 def wait_deaf(content: str) -> object:
-    """Wait without hearing the child's own alarm, so that only the parent can end it."""
+    """Wait without handling the child's own alarm, so that only the parent can end the process."""
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     while True:
         signal.pause()
@@ -121,7 +121,7 @@ def keep(content: str) -> object:
 
 
 def hoard(content: str) -> object:
-    """Take the memory there is and then end as a library does that gets no more."""
+    """Use all available memory and then exit like a library that gets no more."""
     taken = bytearray(int(content))
     for place in range(0, len(taken), 4096):
         taken[place] = 1
@@ -169,7 +169,7 @@ BY_NAME = {probe.__name__: probe for probe in PROBES}
 
 
 def probe(name: str, document: bytes, options: ParseOptions) -> Loaded:
-    """Do what the name says, in the place of the loader."""
+    """Run the action that the name requests, in place of the loader."""
     try:
         said = str(options if name == "options" else BY_NAME[name](document.decode()))
     except PermissionError as refusal:
@@ -178,7 +178,7 @@ def probe(name: str, document: bytes, options: ParseOptions) -> Loaded:
 
 
 def probe_split(canonical: CanonicalText, language: str) -> list[int]:
-    """Answer with the offsets that the language lists, or do what it says, instead of splitting."""
+    """Return the offsets that the language lists, or run its action, instead of splitting."""
     if language in BY_NAME:
         BY_NAME[language](canonical.text)
     return list(map(int, language.split(",")))

@@ -1,7 +1,7 @@
 """A process that is killed just before it changes a file below a folder for the n-th time.
 
-Run as `python -m tests.support.crash_files STEP FOLDER ACTION [ARGUMENTS]`. It leaves with 0 when
-it came to its end before that, and dies by SIGKILL otherwise.
+Run as `python -m tests.support.crash_files STEP FOLDER ACTION [ARGUMENTS]`. It exits with 0 if it
+ends before that step, and dies by SIGKILL otherwise.
 """
 
 import os
@@ -50,7 +50,7 @@ def _watch(step: int, folder: str) -> None:
 
 
 def _watch_calls(step: int, file: str) -> None:
-    """Die just before the n-th call of a function that is written in a file."""
+    """Die just before the n-th call of a function that changes a file."""
     left = step
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -64,7 +64,7 @@ def _watch_calls(step: int, file: str) -> None:
 
 
 def erase(folder: Path) -> None:
-    """Rewrite the one collection of an index folder, in this very process."""
+    """Rewrite the only collection of an index folder, in this process."""
     collections = Collections(folder)
     ticket, done = 0, False
     while not done:

@@ -1,7 +1,7 @@
 """A process that is killed just before its n-th durable step.
 
-Run as `python -m tests.support.crash_process FOLDER WORLD ACTION STEP [PATH]`. It leaves with
-0 when it came to its end before the step, and dies by SIGKILL otherwise.
+Run as `python -m tests.support.crash_process FOLDER WORLD ACTION STEP [PATH]`. It exits with 0 if
+it ends before the step, and dies by SIGKILL otherwise.
 """
 
 import os
@@ -41,7 +41,7 @@ DURABLE = {
 
 
 class Countdown:
-    """Counts durable steps over everything it is handed to, and ends the process at one."""
+    """Counts durable steps over all wrapped parts, and ends the process at one."""
 
     def __init__(self, step: int) -> None:
         self.left = step

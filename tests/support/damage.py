@@ -20,7 +20,7 @@ from truespan.types.vectors import Vector
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is done, what must be found for it, and whether something is lost for good."""
+    """A damage, its expected finding, and whether data is lost permanently."""
 
     plant: Callable[[LibraryFixture, World, random.Random], object]
     found: Finding
@@ -140,7 +140,7 @@ def foreign_vectors(lib: LibraryFixture, world: World, rng: random.Random) -> No
 
 
 def two_in_one(lib: LibraryFixture, world: World, rng: random.Random) -> None:
-    """Damage a chunk's row and the canonical text under it, so that nothing can restore it."""
+    """Damage a chunk's row and its canonical text, so that nothing can restore the text."""
     rows = lib.sql(
         """SELECT s.revision, s.position, s.start, s.finish - s.start FROM states s
            JOIN worlds w ON w.world_id = s.world_id WHERE w.id = ? ORDER BY 1, 2""",
@@ -176,7 +176,7 @@ def queued_repair(lib: LibraryFixture, world: World, rng: random.Random) -> None
 
 
 def retired(lib: LibraryFixture, world: World, rng: random.Random) -> None:
-    """Leave a deletion half done: hidden from readers, with points and rows still there."""
+    """Leave a deletion unfinished: hidden from readers, with points and rows still present."""
     world.ingest(lib.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}."))
     lib.store.documents.tombstone(lib.scope(world), world.documents.get("doomed.txt").number)
 

@@ -1,4 +1,4 @@
-"""Reading the pages as a newcomer does: blocks and tables, and what happens when they are followed.
+"""Reading the pages as a newcomer does: blocks, tables, and the results of following them.
 
 A newcomer first follows the README and then, from what that left behind, each other page by itself.
 Blocks of a page run in order. Of a `console` block the lines that begin with `$` are run and the
@@ -52,7 +52,7 @@ SIMILARITY = r"\b[01]\.\d{3}\b"
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `follows` says that it shows what the Python block before it prints."""
+    """A fenced block; `follows` means that it shows the output of the Python block before it."""
 
     language: str
     body: str
@@ -78,7 +78,7 @@ def prose_of(page: Path) -> str:
 
 
 def sections_of(page: Path) -> dict[str, str]:
-    """Return what stands below each heading, up to the next one."""
+    """Return the text below each heading, up to the next one."""
     parts = re.split(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -106,7 +106,7 @@ def copy_library(folder: Path, copy: Path) -> None:
 
 
 class Newcomer:
-    """Follows pages in folders of their own, and notes what does not come out as they say."""
+    """Follows pages in folders of their own, and records output that differs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ class Newcomer:
         end_index_process(self._start)
 
     def follow(self, page: Path) -> list[str]:
-        """Return the complaints about a page; most pages begin where the README ends."""
+        """Return the faults of a page; most pages begin where the README ends."""
         if page == README:
             return self._at_readme
         if not {"python", "console", "sh"} & {block.language for block in blocks_of(page)}:
@@ -146,7 +146,7 @@ class Newcomer:
 
 @dataclass
 class Reading:
-    """One page as it is being followed."""
+    """A page while it is being followed."""
 
     page: Path
     patch: pytest.MonkeyPatch
@@ -250,7 +250,7 @@ def commands_in(body: str) -> list[tuple[str, str]]:
 
 
 def first_missing(shown: str, output: str) -> str | None:
-    """Return the first shown line that the output does not hold after the lines before it.
+    """Return the first shown line that the output lacks after the earlier lines.
 
     White space counts as one space, so that it does not matter where a terminal breaks lines. Three
     dots stand for anything, and similarities need only be close.

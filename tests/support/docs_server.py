@@ -1,4 +1,4 @@
-"""What a newcomer does with a server: starts it behind the console, and sends it what curl would.
+"""A documented server for a newcomer: started in the background, and asked with curl.
 
 Pages show a server at its usual port. Here it gets a free one, and addresses are turned to that on
 the way in and back on the way out, so that pages can be followed side by side.
@@ -19,30 +19,30 @@ SHOWN = "127.0.0.1:8700"
 
 
 class Behind:
-    """The server of a page, once one was started."""
+    """The server of a page, once it has been started."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
         self._server: Served | None = None
 
     def start(self, words: list[str]) -> str:
-        """Start `truespan serve` with these words and return what it says, as the page has it."""
+        """Start `truespan serve` and return its output with the documented address."""
         library = Path(words[words.index("--library") + 1])
         others = [word for word in words[1:] if word not in ("--library", str(library), "&")]
         self._server = self._open.enter_context(served(library.absolute(), *others))
         return f"Truespan serves {library} at http://{SHOWN}/\n"
 
     def stop(self) -> None:
-        """End it, if there is one."""
+        """Stop the server, if there is one."""
         self._open.close()
         self._server = None
 
     def inward(self, text: str) -> str:
-        """Return what a page says with the address that is meant."""
+        """Return documented text with the real address."""
         return text.replace(SHOWN, self._real) if self._server else text
 
     def outward(self, text: str) -> str:
-        """Return what came out with the address that the page shows."""
+        """Return output with the documented address."""
         return text.replace(self._real, SHOWN) if self._server else text
 
     @property
@@ -52,7 +52,7 @@ class Behind:
 
 
 def curl(command: str) -> str:
-    """Do what curl does with the few options that pages use, and return what it prints."""
+    """Do what curl does with the few options of the pages, and return its output."""
     told = _options().parse_args(shlex.split(command, comments=True)[1:])
     headers = dict(_pair(given, ":") for given in told.header)
     body: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""DOCX files made part by part, so that a test says just what it is about."""
+"""DOCX files made part by part, so that a test contains only relevant parts."""
 
 import io
 import zipfile
@@ -43,7 +43,7 @@ def docx(
     main: str = "word/document.xml",
     strict: bool = False,
 ) -> bytes:
-    """Return a file with this body; parts that are empty are left out.
+    """Return a file with this body; empty parts are omitted.
 
     `members` are further members, or replace those of the same name.
     """
@@ -212,7 +212,7 @@ def note_mark(id: int, kind: str = "footnote") -> str:
 
 
 def note(id: int, content: str, kind: str = "footnote", type: str = "") -> str:
-    """Return a note as its part holds it; text without markup becomes a paragraph."""
+    """Return a note in the form of its part; text without markup becomes a paragraph."""
     shown = f' w:type="{type}"' if type else ""
     inner = content if "<w:p>" in content else p(content)
     return f'<w:{kind} w:id="{id}"{shown}>{inner}</w:{kind}>'

@@ -1,4 +1,4 @@
-"""Resources that really run out: no room in files, no file descriptor.
+"""Resources that really run out: disk space and file descriptors.
 
 The limits are those of the operating system for this process, which it can lower and raise again.
 Processes that are started meanwhile keep them.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def full_disk(size: int = 0) -> Iterator[None]:
-    """Let no file grow beyond `size`; a write fails as on a full disk, with another number."""
+    """Limit files to `size`; a write fails as on a full disk, with another error number."""
     with _limited(resource.RLIMIT_FSIZE, size):
         yield
 

@@ -43,7 +43,7 @@ def is_fast(file: Path) -> bool:
 
 
 def is_of_engine(file: Path) -> bool:
-    """Return whether a file of tests needs no extension."""
+    """Return whether a test file needs no extension."""
     return not _NEEDS_EXTENSION.search(file.read_text())
 
 

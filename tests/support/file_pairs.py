@@ -36,7 +36,7 @@ class Pair:
 
     @property
     def names(self) -> list[str]:
-        """The name of each unit of the head; units without one are left out."""
+        """The name of each unit of the head; units without a name are omitted."""
         found = (NAME.search(repr(unit)) for unit in self.head)
         return [name[0].lower() for name in found if name]
 

@@ -1,4 +1,4 @@
-"""Processes that are there at once: each is the fork of one that has imported the project already.
+"""Processes that start at once, as forks of one that has already imported the project.
 
 To start Python, import all of the project and load its language detector takes one to two seconds,
 which most commands of tests do not need. Run as `python -m tests.support.forked_process NUMBER` it
@@ -114,7 +114,7 @@ def _end(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """Wait for programs to start; whoever comes back from waiting is a fork, and runs its own."""
+    """Wait for programs to start; each returned fork runs its own."""
     # Exit handlers run in reverse order, so this is the last one of a fork.
     atexit.register(_end_fork)
     for name in MODULES:

@@ -24,19 +24,20 @@ request itself."""
 
 @dataclass(frozen=True)
 class Served:
-    """A running server. `address` ends with a slash; `token` goes with every request, if there is
-    one."""
+    """A running server. `address` ends with a slash; every request has the `token`, if there is
+    one.
+    """
 
     address: str
     process: subprocess.Popen[str]
     token: str | None = None
 
     def under(self, token: str | None) -> "Served":
-        """Return the same server as the bearer of a token sees it; None for no token."""
+        """Return the same server with another token; None for no token."""
         return Served(self.address, self.process, token)
 
     def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:
-        """Send one request and return the whole reply; `given` is as httpx2 takes it."""
+        """Send one request and return the whole reply; `given` are arguments of httpx2."""
         headers = dict(given.pop("headers", {}))
         if self.token is not None:
             headers.setdefault("authorization", f"Bearer {self.token}")
@@ -47,7 +48,7 @@ class Served:
         return self.ask("GET", path, **given)
 
     def post(self, path: str, body: Any = None, **given: Any) -> httpx2.Response:
-        """Send a JSON body; without one, an empty one."""
+        """Send a JSON body, empty by default."""
         return self.ask("POST", path, **({"json": body} if body is not None else {}), **given)
 
 
@@ -57,8 +58,8 @@ def served(
 ) -> Iterator[Served]:
     """Serve a library with `truespan serve` on a free port of this machine.
 
-    The process is ended by its id and must end well; unless `quiet` is false, nothing may have come
-    out on its standard error.
+    The process is ended by its id and must exit with 0; unless `quiet` is false, its standard error
+    must be empty.
     """
     said = errors or library.parent / f"{library.name}-served.log"
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(library)]
@@ -84,7 +85,7 @@ def served(
 
 
 def _address(process: subprocess.Popen[str], said: Path) -> str:
-    """Return where the server says that it is, once it listens."""
+    """Return the address that the server prints once it listens."""
     assert process.stdout
     lines: list[str] = []
     while line := process.stdout.readline():
@@ -108,7 +109,7 @@ def _wait(process: subprocess.Popen[str], said: Path) -> int:
 
 
 def _last_output(process: subprocess.Popen[str], said: Path) -> str:
-    """Return the end of what a server that has ended wrote to both streams."""
+    """Return the end of the output of a stopped server on both streams."""
     assert process.stdout
     streams = {"output": process.stdout.read(), "errors": said.read_text("utf-8")}
     return " ".join(f"Its last {name}: {text[-OUTPUT_SHOWN:]!r}." for name, text in streams.items())

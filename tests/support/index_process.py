@@ -1,4 +1,4 @@
-"""What tests do to the process behind an index folder: find it, freeze it, end it, wait for it."""
+"""The process of an index folder: tests find it, freeze it, end it and wait for it."""
 
 import contextlib
 import os
@@ -26,19 +26,19 @@ def end_process(folder: Path) -> None:
 
 
 def wait_for_end(folder: Path) -> None:
-    """Return once the process has let go of the folder."""
+    """Return once the process has released the folder."""
     with FileLock(folder / channel.LOCK):
         pass
 
 
 def kill(pid: int) -> None:
-    """Kill a process that this one started, and return once nothing of it is left."""
+    """Kill a process that this one started, and return once it has ended."""
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not exists(pid))
 
 
 def freeze(pid: int) -> None:
-    """Stop a process that this one started, and return once it stands still."""
+    """Stop a process that this one started, and return once it is stopped."""
     os.kill(pid, signal.SIGSTOP)
     _, status = os.waitpid(pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
@@ -53,7 +53,7 @@ def exists(pid: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Return as soon as the condition holds; fail if it does not within a while."""
+    """Return as soon as the condition holds; fail after a timeout."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "what was waited for did not happen"

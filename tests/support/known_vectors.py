@@ -1,4 +1,4 @@
-"""Vectors of the local model that are computed once in a process, however often a text comes.
+"""Vectors of the local model, computed once for each text in a process.
 
 A vector is a function of the text alone, as the contract tests of the embedder show without this.
 """
@@ -24,7 +24,7 @@ def _run_once(self: LocalEmbedder, loaded: Any, text: Any, *, states: bool) -> A
 
 @contextmanager
 def known_vectors() -> Iterator[None]:
-    """Let the local embedder give again what it gave before."""
+    """Let the local embedder return its earlier vectors again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_run", _run_once)
         yield

@@ -1,4 +1,4 @@
-"""Looking for what should be gone: in every file below a folder, in every form it may have."""
+"""Search for deleted data: in every file below a folder, in every form it may have."""
 
 import errno
 import os
@@ -24,13 +24,13 @@ def rare_text(seed: str, sentences: int = 40) -> str:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return what every file holds, long stretches of nothing left out."""
+    """Return the content of every file, without long runs of zeros."""
     found = [path for path in folder.rglob("*") if path.is_file()]
     return {path: _EMPTY.sub(b"\x00", b"\x00".join(_written_parts(path))) for path in found}
 
 
 def _written_parts(path: Path) -> Iterator[bytes]:
-    """Give what was written of a file; an index keeps room for tens of megabytes."""
+    """Yield the written parts of a file; an index reserves tens of megabytes."""
     with path.open("rb") as file:
         end = 0
         while True:
@@ -47,7 +47,7 @@ def _written_parts(path: Path) -> Iterator[bytes]:
 def traces(
     folder: Path, text: str, vectors: list[Vector], states: Sequence[bytes] = ()
 ) -> list[str]:
-    """Return where anything of a text, of vectors or of states of words is left."""
+    """Return the places where a text, vectors or states of words remain."""
     files = contents(folder)
     words = {word.strip(".").encode() for word in text.split()}
     left = [
@@ -71,7 +71,7 @@ def traces(
 
 
 def _forms(vector: Vector) -> list[bytes]:
-    """Return every telling stretch of 32 bytes, as numbers and as the log of the index has them."""
+    """Return every distinctive stretch of 32 bytes, as numbers and as in the log of the index."""
     numbers = array("f", vector)
     forms = []
     for start in range(len(numbers) - _NUMBERS + 1):

@@ -1,4 +1,4 @@
-"""Models of this machine that stay loaded between the tests of a process, and in its forks.
+"""Local models that stay loaded between the tests of a process, and in its forks.
 
 Hundreds of tests open a library with the model that Truespan is distributed with, one after the
 other. Reading and checking its files takes longer than most of them, and no test changes them.

@@ -1,4 +1,4 @@
-"""Pairs of books that are equal up to a sentence and differ in everything that tells of the rest.
+"""Pairs of books that are equal up to a sentence and differ in everything that describes the rest.
 
 Each pair is about one way in which a file looks ahead: a list of contents, an outline, landmarks,
 metadata, notes, styles, fonts. Its two files have the same text up to `BOUNDARY`; what the lists
@@ -64,7 +64,7 @@ Chapters = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two files of one format that differ in one kind of look-ahead, and in how they go on."""
+    """Two files of one format that differ in one kind of look-ahead, and in their continuation."""
 
     form: str
     kind: str
@@ -81,7 +81,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Version:
-    """One of two books: its chapters, and what its lists say."""
+    """One of two books: its chapters, and its lists."""
 
     number: int
     chapters: Chapters
@@ -89,7 +89,7 @@ class Version:
 
     @property
     def secret(self) -> str:
-        """Return words for fields of the file that tell of the end."""
+        """Return words for metadata fields that reveal the ending."""
         return list(self.chapters)[-1].partition(": ")[2]
 
 

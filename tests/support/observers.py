@@ -1,4 +1,4 @@
-"""Libraries that are watched: what a watch hears is written down, or goes wrong on purpose."""
+"""Libraries with observers that record events or fail on purpose."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ class Heard:
 
 @dataclass
 class Recorder:
-    """A watch that writes everything down."""
+    """An observer that records everything."""
 
     requests: list[Heard] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Recorder:
 
 
 class Broken:
-    """A watch of which one part always fails; the parts before it work."""
+    """An observer of which one part always fails; the parts before it work."""
 
     def __init__(self, part: str) -> None:
         self.part = part
@@ -82,7 +82,7 @@ class Broken:
 
 
 def watched(folder: Path, observer: Observer, **parts: Any) -> LibraryFixture:
-    """Make a library that is watched, in memory where the index is concerned."""
+    """Make a library with observers, with its index in memory."""
     lib = make_library(folder, **parts)
     lib.library = Library(replace(lib.library._components, observer=observer))
     return lib

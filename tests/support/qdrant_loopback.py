@@ -1,4 +1,4 @@
-"""A Qdrant server on the loopback, as far as Truespan needs one: REST outside, local mode inside.
+"""A partial Qdrant server on the loopback: REST outside, local mode inside.
 
 Every body is read with the classes that the client library generates from Qdrant's published API,
 which refuse unknown members; what a strict collection would refuse is refused. Answers have the
@@ -20,7 +20,7 @@ from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 
 
 class Refusal(Exception):
-    """The server says no, with a status."""
+    """An error status of the server."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 
 class QdrantLoopback(Loopback):
-    """Answers as a server does, and remembers every request."""
+    """Replies like a Qdrant server, and records every request."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self.local = QdrantClient(":memory:")
@@ -68,13 +68,13 @@ class QdrantLoopback(Loopback):
         self.local.close()
 
     def lose_everything(self) -> None:
-        """Come back without any collection, as a server does on an empty disk."""
+        """Restart without any collection, like a server with an empty disk."""
         for name in list(self.made):
             self.local.delete_collection(name)
             del self.made[name]
 
     def bodies(self, path: str) -> list[Any]:
-        """Return the bodies of all requests to addresses that end so."""
+        """Return the bodies of all requests to addresses with this ending."""
         return [one.content for one in self.asked if urlsplit(one.path).path.endswith(path)]
 
     def demand_indexes(self, name: str, chosen: models.Filter | None) -> None:

@@ -1,4 +1,4 @@
-"""Files as the store would hold them, and the beginning that two of them have in common."""
+"""Files as in the store, and the common beginning of two of them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A book, readers all over it, and everything that may happen ahead of them without their noticing.
+"""A book with readers at many positions, and changes that none of them may notice.
 
 One trial is one book. Readers ask from many positions; then what they may not see is replaced, left
 half replaced, or joined by other worlds and documents, and they ask again. What they get must be
@@ -54,7 +54,7 @@ CHUNKINGS = tuple(STANDARD_CHUNKING)
 
 
 def frozen(bundle: ContextBundle) -> str:
-    """Return a response as its bytes travel, its time left out."""
+    """Return a response as serialized bytes, without its time."""
     return to_json(replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0)))
 
 
@@ -69,7 +69,7 @@ def payload_of(receipt: "SignedReceipt") -> str:
 
 
 class Stopped(BaseException):
-    """A run that was ended from outside; nothing in the engine catches it."""
+    """An interrupted run; nothing in the engine catches this exception."""
 
 
 class Stop(Countdown):
@@ -101,7 +101,7 @@ def stopped_at(lib: LibraryFixture, step: int) -> Library:
 
 @dataclass(frozen=True)
 class Stored:
-    """The revision of a document that readers see, as it was read from the store."""
+    """The visible revision of a document, as read from the store."""
 
     ref: RevisionRef
     canonical: CanonicalText
@@ -124,7 +124,7 @@ class Stored:
 
 
 def stored(lib: LibraryFixture, world: World, number: int) -> Stored:
-    """Read the revision of a document that readers see."""
+    """Read the visible revision of a document."""
     key, revision, text = lib.sql(
         """SELECT r.key, r.number, t.text FROM revisions r JOIN documents d ON d.key = r.document
            JOIN texts t ON t.revision = r.key
@@ -215,7 +215,7 @@ class Question:
 
 
 class Trial:
-    """One book under one seed; `run` gives what was counted and found."""
+    """One book under one seed; `run` returns the counts and findings."""
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class Trial:
     # Readers and what they get
 
     def _placed(self, last: int, count: int, near: int) -> list[int]:
-        """Put a reader at each of some positions, and near the end of what is common."""
+        """Set readers to some positions, and near the end of the common part."""
         close = [sid for sid in range(last + 1 - near, last + 1) if sid >= 0]
         others = self.rng.sample(range(last + 1), min(count, last + 1))
         chosen = sorted({*close, *others, -1})
@@ -333,7 +333,7 @@ class Trial:
         return self.world.reader(f"at {sid}")
 
     def _known_ids(self, sid: int) -> list[str]:
-        """Return ids of chunks that the reader who came farthest knows, and one of the owner's."""
+        """Return ids of chunks that the furthest reader knows, and one of the owner's."""
         known = self._reader(sid).retrieve("the lamp").metadata.sources
         owners = list(self.lib.points(self.world))
         return [*(note.chunk_id for note in known[-2:]), owners[-1]]
@@ -373,7 +373,7 @@ class Trial:
     def _compared(
         self, first: dict[tuple[int, str], str], book: Stored, change: str
     ) -> dict[tuple[int, str], str]:
-        """Ask again and compare; positions that the new text itself has lowered drop out."""
+        """Repeat the requests and compare; positions that the new text lowered are dropped."""
         now = self._book()
         last = common(book.texts, now.texts)
         positions = sorted({sid for sid, _ in first})
@@ -396,7 +396,7 @@ class Trial:
     def _changes(
         self, beginning: str, replacements: int
     ) -> Iterator[tuple[str, Callable[[], None]]]:
-        """Give the changes one after the other, each with its name."""
+        """Yield the changes in turn, each with its name."""
         yield "another world", lambda: self._add_world(self._with_end(beginning))
         for _ in range(replacements):
             text, step = self._with_end(beginning), self.rng.randint(2, 7)

@@ -1,4 +1,4 @@
-"""Receipts for tests: keys, a library that signs, and what a receipt says."""
+"""Receipts for tests: keys, a library that signs, and claims."""
 
 import json
 from base64 import b64decode

@@ -92,7 +92,7 @@ def _called(node: ast.AST) -> str:
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str, str]]:
-    """Yield the calls of `re`, each with its function and the name that it is assigned to."""
+    """Yield the calls of `re`, each with its function and its assigned name."""
 
     def walk(node: ast.AST, function: str, target: str) -> Iterator[tuple[ast.Call, str, str]]:
         if isinstance(node, ast.FunctionDef):

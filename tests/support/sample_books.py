@@ -1,4 +1,4 @@
-"""Books that no one wrote: every kind of sentence that has ever been cut wrongly, in two forms.
+"""Fictional books with every kind of sentence that was ever cut wrongly, in two forms.
 
 Every sentence carries a canary, a word that occurs only there, so that a test that finds it in an
 answer knows which sentence it came from. Repeated sentences share theirs: what was read once has
@@ -88,7 +88,7 @@ class Writer:
         return f"The {half}{middle}{self._name()} {half}."
 
     def _solid(self) -> str:
-        """A word without any place to cut it."""
+        """Return a word that cannot be cut."""
         return f"{self._name()}{'ab' * self.rng.choice([20, 300, 700])}."
 
     def _echo(self) -> str:

@@ -1,4 +1,4 @@
-"""One text with all that documents hold, from which real programs make files for the tests.
+"""One text with every kind of content, from which real programs make files for the tests.
 
 Every word of a note, a box or a picture's description occurs only there, so that it can be told
 apart from the text around it wherever a format puts it. Numbers of the text have more than one
@@ -30,14 +30,14 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What somebody else has said."""
+    """A quotation of another author."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that must stay as they are."""
+    """Lines that must stay unchanged."""
 
     text: str
 
@@ -66,7 +66,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A text box that hangs on the paragraph before it. Only some programs can make one."""
+    """A text box attached to the paragraph before it. Only some programs can make one."""
 
     text: str
 
@@ -79,7 +79,7 @@ class Change:
 
     @property
     def accepted(self) -> str:
-        """Return the paragraph as it reads with the changes made."""
+        """Return the paragraph with its changes accepted."""
         first, put_in, second, _, last = self.parts
         return first + put_in + second + last
 
@@ -231,7 +231,7 @@ _NOTE_MARK = re.compile(r"\[[0-9]\]|(?<=[a-z][.,])[0-9](?!\S)|(?<!\S)[0-9](?=[A-
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The words of pieces as they should come out: the running text, and what may stand apart."""
+    """The expected words of pieces: the running text, and words that may be elsewhere."""
 
     body: list[str]
     notes: list[str] = field(default_factory=list)
@@ -254,7 +254,7 @@ def told(pieces: Sequence[Piece]) -> Told:
 
 
 def shown_words(text: str) -> list[str]:
-    """Return the words of what a loader made, without the marks of items and notes.
+    """Return the words that a loader found, without the marks of items and notes.
 
     Most formats put the mark of a note against the word before it, some against the one after it.
     """

@@ -38,7 +38,7 @@ Kind = TypeVar("Kind", bound=Piece)
 
 
 class Holds(Enum):
-    """What a program keeps of the structure that it was given, when it writes a format."""
+    """The parts of a structure that a program keeps when it writes a format."""
 
     SECTIONS = auto()
     LISTS = auto()
@@ -53,7 +53,7 @@ class Holds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that a program makes. Up to `broken` words may come out as others."""
+    """A file that a program makes. Up to `broken` words may be changed."""
 
     name: str
     holds: frozenset[Holds]
@@ -101,7 +101,7 @@ def plain(text: str) -> str:
 
 
 def check_words(document: Document, loaded: Loaded) -> None:
-    """Hold every word against the source: kept once, in order, with nothing between."""
+    """Compare every word with the source: kept once, in order, with nothing between."""
     source = told(document.pieces)
     found = [word for block in loaded.blocks for word in shown_words(block.text)]
     apart = {*source.notes, *source.boxes}

@@ -1,4 +1,4 @@
-"""Stories to ingest, and what must hold of store and index once everything has settled."""
+"""Stories to ingest, and the expected final state of store and index."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def texts(lib: LibraryFixture) -> list[str]:
 
 
 def assert_settled(lib: LibraryFixture, world: World) -> None:
-    """Assert that store and index hold exactly the documents in force, and nothing else."""
+    """Assert that store and index contain exactly the active documents."""
     expected = lib.sql(
         """SELECT s.chunk_id, s.text_hash FROM states s JOIN revisions r ON r.key = s.revision
            WHERE r.state = 'active' AND s.state = 'embedded'"""

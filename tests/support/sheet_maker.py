@@ -69,7 +69,7 @@ def rows(table: Sequence[Sequence[Cell]], top: int = 1, left: int = 0) -> str:
 
 
 def sheet(data: str, before: str = "", after: str = "") -> str:
-    """Return a sheet with these rows, and what stands before and after them."""
+    """Return a sheet with these rows, and XML before and after them."""
     return (
         f'<worksheet xmlns="{_MAIN}" xmlns:r="{_OFFICE}">{before}<sheetData>{data}</sheetData>'
         f"{after}</worksheet>"

@@ -1,4 +1,4 @@
-"""Which tests run in both columns: on one machine's store, and on that of many.
+"""Tests that run on both stores, SQLite and PostgreSQL.
 
 Their bodies are the same. A test of these modules is left out only where it looks into SQLite.
 """

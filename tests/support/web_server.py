@@ -1,4 +1,4 @@
-"""A web server on loopback that sends the bytes that a test chooses."""
+"""A web server on loopback that sends chosen bytes."""
 
 import socketserver
 import ssl
@@ -29,7 +29,7 @@ def redirect(location: str, status: int = 302) -> bytes:
 class WebServer:
     """Serves `pages` by path, over TLS if `tls` is given, and records each request.
 
-    What is not there is 404.
+    Other paths are 404.
     """
 
     pages: dict[str, Reply] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which words of a text came out of a document: kept, lost, doubled, added or moved."""
+"""Words of a text in a document: kept, lost, doubled, added or moved."""
 
 import unicodedata
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of the words of a source, each of them as often as it was concerned.
+    """The fate of the words of a source, once for each occurrence.
 
     `doubled` are words of the source that came out more often than they went in, `added` are words
     it does not have, and `moved` counts those that stand elsewhere than the order of the rest asks.
@@ -33,7 +33,7 @@ def words_of(text: str) -> list[str]:
 def compare(source: Sequence[str], found: Sequence[str], *, ordered: bool = True) -> Comparison:
     """Return how the words that were found differ from those of the source.
 
-    Where they moved is not looked at if they need not be `ordered`.
+    Moved words are ignored unless the words must be `ordered`.
     """
     expected, got = Counter(source), Counter(found)
     more = got - expected
@@ -67,7 +67,7 @@ def _moved(source: Sequence[str], found: Sequence[str]) -> int:
 
 
 def _pairs(source: Sequence[str], found: Sequence[str]) -> Iterable[int]:
-    """Give for each found word its places in the source, the last one first.
+    """Yield for each found word its places in the source, the last one first.
 
     So no two places of one word can both lie in a rise, and the longest rise is the longest common
     order. The work grows with the square of how often a word occurs: large texts for measuring are

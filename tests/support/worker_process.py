@@ -1,7 +1,7 @@
 """Libraries in PostgreSQL whose jobs are done by workers, with the embedder of the tests.
 
-Run as `python -m tests.support.worker_process FOLDER URL` it is such a worker, until it is
-told to stop. It prints a line when it is ready, before it embeds each batch, and when it leaves.
+Run as `python -m tests.support.worker_process FOLDER URL` it is such a worker, until it is stopped.
+It prints a line when it is ready, before it embeds each batch, and when it leaves.
 """
 
 import sys
@@ -31,7 +31,7 @@ FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)
 
 
 class TellingEmbedder(WordEmbedder):
-    """Says when it is asked, so that whoever watches can choose a moment."""
+    """Prints a line before each batch, so that a test can choose a moment."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         print("batch", flush=True)

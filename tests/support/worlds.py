@@ -1,4 +1,4 @@
-"""Worlds to break: small libraries whose index can lie and whose clock is moved by hand."""
+"""Worlds for tests: small libraries with a faulty index and a clock that is set by hand."""
 
 import secrets
 import shutil
@@ -75,7 +75,7 @@ class DirectParser:
 
 
 class Watching(MemoryIndex):
-    """An index that keeps the scopes it was asked with."""
+    """An index that keeps the scopes of its requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Watching(MemoryIndex):
 
 
 class Lying(MemoryIndex):
-    """An index that adds to, drops from or distorts what it found."""
+    """An index that adds, drops or distorts results."""
 
     def __init__(self, lie: Callable[[list[Hit], Scope], list[Hit]]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ QUIET = frozenset({"approximate"})
 
 
 class Watched:
-    """Anything, with the names of the calls made to it and to its parts written down in order."""
+    """A proxy that records the names of the calls to an object and its parts, in order."""
 
     def __init__(self, inner: Any, journal: list[str], label: str) -> None:
         self._inner = inner
@@ -136,8 +136,7 @@ class Watched:
 
 
 class Hooked:
-    """Anything, with a function that is called with each name, such as `worlds.find`, before it is
-    used."""
+    """A proxy that calls a function with each name, such as `worlds.find`, before it is used."""
 
     def __init__(self, inner: Any, hook: Callable[[str], object], part: str = "") -> None:
         self._inner = inner
@@ -154,7 +153,7 @@ class Hooked:
 
 @dataclass
 class LibraryFixture:
-    """A library on a folder, with every part at hand."""
+    """A library in a folder, with access to every part."""
 
     folder: Path
     index: Any
@@ -187,7 +186,7 @@ class LibraryFixture:
         return scope
 
     def sql(self, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        """Read or change the store directly, past its own statements."""
+        """Read or change the store directly, bypassing its own statements."""
         if not isinstance(self.store._db, SqliteDatabase):
             from tests.support.postgres import look
 
@@ -214,7 +213,7 @@ DEFAULTS = ["recommended"]
 
 
 def query(store: Any, statement: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement of SQLite on a store's file, past all of the store's own statements."""
+    """Run an SQLite statement on a store's file, bypassing the store."""
     with store._db.map_errors():
         return store._db.connection.execute(statement, bindings).fetchall()
 
@@ -236,7 +235,7 @@ def store_in(folder: Path, clock: ManualClock, kind: str | None = None) -> Store
 
 @cache
 def _empty_store() -> bytes:
-    """Return a file with the tables and no rows: making them costs ten times what copying does."""
+    """Return a file with empty tables; copying it takes a tenth of the time of creating them."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "store.db"
         sqlite_store(file, ManualClock()).close()
@@ -259,7 +258,7 @@ def make_library(
     watcher: FolderWatcher | None = None,
     pages: WebPages | None = None,
 ) -> LibraryFixture:
-    """Make (or open again) a library in a folder, in memory where the index is concerned.
+    """Create or open a library in a folder, with its index in memory.
 
     `defaults` are those of the worlds created in it.
     """
@@ -311,7 +310,7 @@ def _signing_keys(folder: Path) -> Any:
 
 
 class PreparedLibrary:
-    """A place that is filled once and then given as it was to each test that asks for it.
+    """A library that is filled once and then copied for each test that requests it.
 
     All of them have the same folder, so only the last one that was given may be used. On another
     store than SQLite each is filled anew.

@@ -1,4 +1,4 @@
-"""Tests that need programs which no Python package brings along.
+"""Tests that need programs outside Python packages.
 
 Owns: documents made by LibreOffice and pandoc out of one text, and what our loaders make of them.
 Does not own: the text itself and the results that are checked in, which every test run compares.

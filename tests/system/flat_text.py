@@ -162,7 +162,7 @@ def _changed(piece: Change, number: int) -> str:
 
 
 def _changes(pieces: Sequence[Piece]) -> str:
-    """Return the head of the text that says what was changed, by whom and when."""
+    """Return the head of the text with the record of changes, authors and times."""
     regions = "".join(
         _region(f"in{number}", "insertion", "")
         + _region(f"out{number}", "deletion", _paragraph(_spaced(piece.parts[3])))

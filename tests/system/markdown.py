@@ -21,7 +21,7 @@ PICTURE = "wheels.png"
 
 
 def markdown(pieces: Sequence[Piece]) -> str:
-    """Return pieces as pandoc's Markdown; what it has no words for is an error."""
+    """Return pieces as pandoc's Markdown; unsupported content is an error."""
     head = f"---\ntitle: {TITLE}\nauthor: {AUTHOR}\nlang: en\n---"
     parts = [head]
     for number, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""LibreOffice and pandoc as they are installed, each called as a person would call it."""
+"""LibreOffice and pandoc as installed, each called as a person would call it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Workshop:
         (folder / PICTURE).write_bytes(png())
 
     def pandoc(self, pieces: Sequence[Piece], name: str, *options: str) -> Path:
-        """Make a document of the treatise; its name says what it is."""
+        """Make a document of the treatise; its name determines the content."""
         source = self._folder / f"{name}.md"
         source.write_text(markdown(pieces), encoding="utf-8")
         stem, _, ending = name.rpartition(".")
@@ -37,7 +37,7 @@ class Workshop:
         return made
 
     def libreoffice(self, pieces: Sequence[Piece], name: str) -> Path:
-        """Make a document of the treatise; its ending says what it is."""
+        """Make a document of the treatise; its ending determines the format."""
         stem, _, ending = name.rpartition(".")
         folder = self._folder / ending
         folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Documents that LibreOffice and pandoc make here and now hold what went into them."""
+"""Documents made by LibreOffice and pandoc during the test keep their content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(workshop: Workshop) -> Made:
 
 
 class TestFreshDocuments(TreatiseContract):
-    """The whole suite, on files that were not there a moment ago."""
+    """The whole suite, on files made during the test."""
 
 
 @pytest.mark.parametrize("ending", ["docx", "odt"])

@@ -1,6 +1,6 @@
 """The mode table: which answer mode each situation has, typed out by hand in `mode_table.toml`.
 
-Nothing in here knows the code. A line of the table is
+This module does not use the code under test. A line of the table is
 
     words | situation ; situation ; ... | models | mode reason query sources llm used
 
@@ -34,7 +34,7 @@ class Chunk(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What must come out."""
+    """The expected result."""
 
     mode: str
     reason: str
@@ -46,7 +46,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a situation under the settings of its family, and what must come out."""
+    """One row: a situation under the settings of its family, and its expected result."""
 
     family: str
     settings: dict[str, Any]

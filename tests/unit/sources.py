@@ -15,7 +15,7 @@ LABELS = SourceLabels(
 
 
 def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
-    """Return a chunk of a document's text as its holder sees it."""
+    """Return a visible chunk of a document's text."""
     document = changes.pop("document", 1)
     fields: dict[str, Any] = {
         "chunk_id": ChunkId(f"chunk-{document}-{start}"), "document": document,

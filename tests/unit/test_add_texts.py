@@ -1,4 +1,4 @@
-"""Texts in memory become documents, by id or by hash, with metadata of their own."""
+"""Texts in memory become documents, by id or by hash, with their own metadata."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers piece by piece: nothing comes before the mode is settled, and the whole at the end."""
+"""Streamed answers: nothing is sent before the mode is decided, and the whole answer at the end."""
 
 from pathlib import Path
 from typing import Any

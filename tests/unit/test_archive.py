@@ -21,7 +21,7 @@ def opened(data: bytes) -> Archive:
 
 
 def changed(data: bytes, mark: bytes, offset: int, form: str, value: int) -> bytes:
-    """Return an archive in which one number of the first header with this mark is another."""
+    """Return an archive with one changed number in the first header with this mark."""
     place = data.index(mark) + offset
     return data[:place] + struct.pack(form, value) + data[place + struct.calcsize(form) :]
 

@@ -29,7 +29,7 @@ WAIT = 30.0
 
 
 class Gate:
-    """An embedder's door: whoever comes to it is noticed, and waits until it is opened."""
+    """An embedder that signals each call, and waits until it is opened."""
 
     def __init__(self) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
@@ -67,7 +67,7 @@ def files(lib: LibraryFixture) -> list[Path]:
 
 @contextmanager
 def held_up(lib: LibraryFixture) -> Iterator[Gate]:
-    """Keep the worker busy with a job of another world until the block ends."""
+    """Keep the worker busy with a job of another world during a `with` block."""
     gate = lib.embedder.before = Gate()
     busy = lib.library.world("busy", create=True)
     busy.ingest([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)

@@ -1,4 +1,4 @@
-"""Two scores of a chunk become one, on scales that do not move with the size of a world."""
+"""The blend of two scores of a chunk, on scales that do not depend on the size of a world."""
 
 import pytest
 from msgspec.structs import replace

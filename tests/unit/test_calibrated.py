@@ -1,4 +1,4 @@
-"""Calibrations: what ships, what golden queries propose, and that decisions accept both."""
+"""Calibrations: shipped ones, proposals from golden queries, and their use in decisions."""
 
 from typing import Any
 

@@ -22,7 +22,7 @@ def batch_of(size: int, seed: int = 0) -> list[str]:
 
 
 def proved(texts: list[str], room: int, change: Change | None = None) -> list[Vector]:
-    """Return a batch whose vectors were put into another order on the way."""
+    """Return a batch whose vectors were reordered by the provider."""
 
     def send(sent: list[str]) -> list[Vector]:
         vectors = [vector_of(text) for text in sent]

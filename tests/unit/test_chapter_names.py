@@ -1,4 +1,4 @@
-"""Which chapter is meant by a number, a name or a part of a name."""
+"""Chapters by number, name or part of a name."""
 
 from collections.abc import Sequence
 from typing import Any

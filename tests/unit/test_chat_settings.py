@@ -1,4 +1,4 @@
-"""Chat models come from settings, and cost nothing before they are asked."""
+"""Chat models come from settings, and are loaded only on use."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ OPENAI = {"chat_provider": "openai", "chat_model": "tide-teller"}
 
 
 class Parrot:
-    """A chat model of one's own."""
+    """A custom chat model."""
 
     name = "own/parrot"
 
@@ -110,7 +110,7 @@ def test_chat_models_of_the_caller_replace_the_configured_ones(tmp_path: Path) -
 
 
 def test_opening_a_library_imports_no_chat_client(tmp_path: Path) -> None:
-    """Whoever only searches does not pay for them, even where a model is configured."""
+    """A library without answers loads no chat client, even if a model is configured."""
     chat_of(tmp_path, **OLLAMA)
     look = (
         "import sys, truespan\n"

@@ -1,4 +1,4 @@
-"""Hand-written questions: what a writer has to mend, and the records of what is right."""
+"""Hand-written questions: reported faults, and records of the valid ones."""
 
 import json
 from pathlib import Path

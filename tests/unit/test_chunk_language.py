@@ -45,7 +45,7 @@ def test_language_of_unclear_texts_follows_document_and_counts() -> None:
 
 
 def test_counts_exclude_no_text_in_another_language() -> None:
-    """Half of each text are words without a language, so that stop words are as rare as can be."""
+    """Half of each text has no language, so that stop words are as rare as can be."""
     rows = " ".join(ROWS)
     texts = [f"{text} {rows[:size]}" for text in TEXTS.values() for size in range(0, 200, 10)]
     for language in ("en", "de", "ru", "zh"):

@@ -1,4 +1,4 @@
-"""Which sources an answer names, and what it makes up."""
+"""Cited sources of an answer, and invented ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The passages that a refusal shows: the one with the words of the question, then the closest."""
+"""Passages with a refusal: the one with the words of the question, then the closest."""
 
 from tests.promises import proves
 from tests.unit.sources import source

@@ -1,4 +1,4 @@
-"""The cohort: texts that come with Truespan, and their vectors under each model."""
+"""The cohort: texts that are part of Truespan, and their vectors under each model."""
 
 from hashlib import sha256
 from pathlib import Path

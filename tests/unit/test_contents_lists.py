@@ -20,7 +20,7 @@ PROSE = (
 
 
 def lists_in(name: str, text: str | bytes) -> list[str]:
-    """Return the text of the blocks that were taken for parts of a list."""
+    """Return the text of the blocks that were detected as parts of a list."""
     data = text.encode() if isinstance(text, str) else text
     return [block.text for block in load(name, data).blocks if block.is_contents]
 

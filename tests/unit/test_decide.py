@@ -1,4 +1,4 @@
-"""The decision between the answer modes: the table, the settings, and what a decision says."""
+"""The decision between the answer modes: the table, the settings, and the record."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Settings of a decision: what contradicts itself does not start, and says what to change."""
+"""Decision settings: contradictions are refused with advice."""
 
 from typing import Any
 

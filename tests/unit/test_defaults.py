@@ -1,4 +1,4 @@
-"""The defaults of a world: recommended or those of the contract, and who wins over them."""
+"""The defaults of a world, recommended or contract, and their precedence."""
 
 from pathlib import Path
 from typing import Any, cast

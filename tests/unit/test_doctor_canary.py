@@ -1,4 +1,4 @@
-"""The self-test sees every leak of an index that leaks, and leaves nothing behind."""
+"""The self-test detects every leak of a faulty index, and cleans up."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from truespan.types.vectors import Vector
 
 
 class Leaky(MemoryIndex):
-    """An index that is asked for one thing and gives another."""
+    """An index that returns other results than requested."""
 
     def __init__(self, leak: str) -> None:
         super().__init__()

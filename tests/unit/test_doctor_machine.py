@@ -1,4 +1,4 @@
-"""What the doctor sees around a library: files, database, models, keys, clock."""
+"""Checks of the doctor around a library: files, database, models, keys, clock."""
 
 import os
 from pathlib import Path

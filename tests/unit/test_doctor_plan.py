@@ -1,4 +1,4 @@
-"""Plans: what they carry, whom they are for, and what is done when things changed meanwhile."""
+"""Plans of the doctor: content, library, and changes before they are applied."""
 
 import random
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
 
 
 def test_point_claimed_after_the_plan_is_not_deleted(tmp_path: Path) -> None:
-    """The world that a point was of is unknown when the plan is made, and known when applied."""
+    """The world of the point is unknown when the plan is made, and known when it is applied."""
     lib, world = damaged(tmp_path, "unknown generation")
     plan = lib.library.doctor()
     [item] = plan.leftovers

@@ -1,4 +1,4 @@
-"""Tallies are counts of states: one that is not is found as such, and counted again."""
+"""Tallies are counts of states: a wrong one is found and counted again."""
 
 from pathlib import Path
 

@@ -155,7 +155,7 @@ def test_document_with_shuffled_tags_is_read_or_refused() -> None:
 
 
 def _declaring(size: int, data: bytes) -> bytes:
-    """Return an archive whose members all say that they are of this size."""
+    """Return an archive whose members all state this size."""
     pieces = data.split(b"PK\x01\x02")
     named = [piece[:20] + struct.pack("<L", size) + piece[24:] for piece in pieces[1:]]
     return b"PK\x01\x02".join([pieces[0], *named])
@@ -192,7 +192,7 @@ def test_hostile_content_is_refused_and_nothing_is_fetched(
 
 
 def _read_or_refused(data: bytes) -> None:
-    """Load a file twice, and hold what comes out against what must be true of any document."""
+    """Load a file twice, and check the rules for any document."""
     try:
         found, without = load(data), load(data, images=False)
     except SourceRefused:

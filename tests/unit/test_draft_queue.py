@@ -1,4 +1,4 @@
-"""Drafts that workers make ahead of the caller: their order, and the bytes that are read ahead."""
+"""Drafts that workers prepare in advance: their order, and the bytes that are read ahead."""
 
 from collections.abc import Iterator
 from threading import Lock

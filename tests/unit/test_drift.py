@@ -13,7 +13,7 @@ from truespan.types.vectors import Vector
 
 
 class Changing(WordEmbedder):
-    """A provider whose vectors are changed on their way."""
+    """A provider whose vectors are changed in transit."""
 
     change: Callable[[Vector], Vector] | None = None
 

@@ -1,4 +1,4 @@
-"""An index process that is about to end begins nothing more, and says so."""
+"""An ending index process starts no request, and says so."""
 
 import os
 from contextlib import closing

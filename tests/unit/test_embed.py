@@ -176,7 +176,7 @@ def test_refusal_is_not_retried_and_retries_are_limited() -> None:
 
 
 class Small(WordEmbedder):
-    """A provider that takes few texts at once and few words in each."""
+    """A provider that accepts few texts at once and few words in each."""
 
     def __init__(self, *, most: int = 100, words: int = 1000, joint: bool = True) -> None:
         super().__init__(limits=EmbeddingLimits(items=16, in_flight=1, joint=joint))
@@ -383,7 +383,7 @@ def test_missing_states_of_words_are_a_bad_reply() -> None:
 
 
 class Joint(WordEmbedder):
-    """A provider that answers a whole batch at once, and gets it wrong in a chosen way."""
+    """A provider that processes a whole batch at once, with a chosen fault."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(limits=EmbeddingLimits(items=16, in_flight=1, joint=True))

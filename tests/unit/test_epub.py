@@ -403,7 +403,7 @@ def test_properties_come_from_the_package():
 
 
 def encryption(algorithm: str, member: str) -> dict[str, str]:
-    """Return the file that says which member is encrypted, and how."""
+    """Return the file that names the encrypted members and their methods."""
     return {
         "META-INF/encryption.xml": (
             "<encryption xmlns:enc='http://www.w3.org/2001/04/xmlenc#'><enc:EncryptedData>"

@@ -1,4 +1,4 @@
-"""Evaluations: golden queries, judged by what a search returns."""
+"""Evaluations: golden queries, judged by the results of a search."""
 
 import json
 from collections.abc import Sequence

@@ -285,7 +285,7 @@ def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
 
 
 def test_evidence_rules_follow_the_scale_of_a_model() -> None:
-    """A model whose similarities are stretched and moved decides alike."""
+    """A model with scaled and shifted similarities gives the same decisions."""
     other = replace(BUNDLED, unrelated_high=0.1, threshold_high=0.1 + 2 * 0.1609)
     rules = evidence_rules(other)
 

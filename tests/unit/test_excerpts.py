@@ -1,4 +1,4 @@
-"""The choice of excerpts: the best window, its neighbours, and what is left out."""
+"""The choice of excerpts: the best window, its neighbours, and omitted text."""
 
 from msgspec.structs import replace
 

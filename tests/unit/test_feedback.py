@@ -37,7 +37,7 @@ TEXTS = {
 
 
 class Topics(WordEmbedder):
-    """A provider that knows two topics, to each of which the query is equally close."""
+    """A provider with two topics, both equally close to the query."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         query = vector_of("query")

@@ -1,4 +1,4 @@
-"""Files as sources: what is found, what is passed over, and what cannot get in or hold us up."""
+"""Files as sources: found and skipped files, and hostile ones."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def find(*paths: Path | str) -> FoundSources:
 
 
 def names(found: FoundSources, folder: Path) -> list[str]:
-    """Return the paths of what was found, below a folder."""
+    """Return the paths of the found files, relative to a folder."""
     root = os.path.realpath(folder)
     return [os.path.relpath(source.path, root) for source in found]
 

@@ -1,4 +1,4 @@
-"""Filters are made of typed values, always bound to one world, and mean the same everywhere."""
+"""Filters have typed values, are always bound to one world, and mean the same everywhere."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -166,5 +166,5 @@ def test_many_values_are_compared_instead_of_looked_up():
 
 
 def recorded(name: str):
-    """Stand for a class of the client library: keep its name and what it was given."""
+    """Replace a class of the client library by a record of its name and arguments."""
     return lambda **given: (name, given)

@@ -1,4 +1,4 @@
-"""Questions of a conversation that are made to stand alone, and the history that a model gets."""
+"""Questions of a conversation rewritten to stand alone, and the history for the model."""
 
 import pytest
 

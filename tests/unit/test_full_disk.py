@@ -18,7 +18,7 @@ from truespan.files.keys import UsageKey
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a few pages, all of them taken, which only the super-user can make."""
+    """A full disk of a few pages, which only the superuser can create."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", str(disk)]

@@ -1,4 +1,4 @@
-"""Fused search: words and similarity in one order, from the store and for the scope alone."""
+"""Fused search: words and similarity in one order, for the scope alone."""
 
 from array import array
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def sources(found: SearchResult) -> list[str]:
 
 
 class Blind(WordEmbedder):
-    """A provider to which all texts are alike: only words can tell chunks apart."""
+    """A provider to which all texts are equal, so that only words distinguish chunks."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return [vector_of("same") for _ in texts]
@@ -104,7 +104,7 @@ def test_first_results_do_not_depend_on_the_requested_number(
 
 
 class Graded(WordEmbedder):
-    """A provider to which a text is the farther from any query the higher its number."""
+    """A provider under which a text is further from any query the higher its number."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         cosines = [1 - int(text.split()[1]) / 50 for text in texts]
@@ -115,7 +115,7 @@ class Graded(WordEmbedder):
 
 
 def graded(folder: Path) -> LibraryFixture:
-    """Make a world whose closest chunks are the first, and whose words are in the last."""
+    """Create a world whose closest chunks come first, and whose words are in the last chunks."""
     lib = make_library(folder, embedder=Graded())
     tales = {f"{one:02}__txt": f"Tale {one} tells of {'lamp ' * (one - 19)}." for one in range(30)}
     lib.world(**tales)
@@ -183,7 +183,7 @@ def test_unnamed_points_from_the_index_are_ignored(tmp_path: Path) -> None:
 
 
 class Eager(MemoryIndex):
-    """An index that answers for points it was not asked about."""
+    """An index that returns points that were not named."""
 
     def search_with(self, scope: Scope, *args: Any, **options: Any) -> Any:
         hits, _ = super().search_with(scope, *args, **options)
@@ -206,7 +206,7 @@ def test_unnamed_points_do_not_become_candidates(
 
 
 class Floorless(MemoryIndex):
-    """An index that forgets the floor for points that are named."""
+    """An index that ignores the floor for named points."""
 
     def search_with(self, scope: Scope, *args: Any, **options: Any) -> Any:
         hits, _ = super().search_with(scope, *args, **options)

@@ -1,4 +1,4 @@
-"""The gate before a promotion: beside an old generation, and alone."""
+"""The gate before a promotion, with and without an earlier generation."""
 
 from collections.abc import Collection
 

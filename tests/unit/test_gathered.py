@@ -1,4 +1,4 @@
-"""What counts as looked at must not depend on how far was fetched."""
+"""The number of examined chunks does not depend on the number of fetched ones."""
 
 from truespan.retrieval.stages import Fetched
 from truespan.types.ids import ChunkId, TextHash

@@ -1,4 +1,4 @@
-"""Uploads whose job is cancelled: nothing half-done is left of them, wherever the job stood."""
+"""Uploads whose job is cancelled: nothing unfinished is left, at any step of the job."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ ROWS = ("documents", "revisions", "states", "vectors")
 
 
 class Unwell(MemoryIndex):
-    """An index that can be away when something is to be deleted."""
+    """An index that can be unavailable for a deletion."""
 
     away = False
 
@@ -53,7 +53,7 @@ def refuse() -> None:
 
 
 def cancelled_while_embedded(lib: LibraryFixture, world: World, text: str) -> Job:
-    """Have an upload cancelled after some of it has points."""
+    """Cancel an upload after some of its points are written."""
     first = True
 
     def cancel() -> None:
@@ -75,7 +75,7 @@ def files(lib: LibraryFixture) -> list[Path]:
 
 
 def rows(lib: LibraryFixture, world: World) -> int:
-    """Return how many rows and points there are of a world that is alone in its library."""
+    """Return the numbers of rows and points of the only world of a library."""
     counted = sum(lib.sql(f"SELECT count(*) FROM {table}")[0][0] for table in ROWS)
     return counted + len(lib.points(world))
 

@@ -1,4 +1,4 @@
-"""Golden queries as files: what they may say, and that everything wrong is told with its line."""
+"""Golden queries as files: allowed content, and faults with their lines."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def faults(*lines: str | dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def fault(**fields: Any) -> str:
-    """Return the one thing that is wrong with a query of these fields beside good ones."""
+    """Return the only fault of a query with these fields, among valid ones."""
     [(number, reason)] = faults({"query": "who?", "expected": ["a"], **fields})
     assert number == 1
     return reason
@@ -194,7 +194,7 @@ references = st.lists(words, max_size=4, unique=True)
 
 
 def conditions_of(wanted: dict[str, Any]) -> tuple[Condition, ...]:
-    """Return conditions; those with a number that is too large for metadata are left out."""
+    """Return conditions without those whose number is too large for metadata."""
     try:
         return read_conditions(wanted)
     except FieldError:

@@ -17,7 +17,7 @@ CLUSTERS = [
 
 
 def splits(text: str, offset: int) -> bool:
-    """Return whether an offset lies within one of the clusters that a text is made of."""
+    """Return whether an offset lies within a grapheme cluster of a text."""
     bounds = {0, *accumulate(map(len, _clusters(text)))}
     return offset not in bounds
 

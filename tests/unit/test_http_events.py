@@ -1,4 +1,4 @@
-"""Events of a stream reach the client once each and in order, however they are produced."""
+"""Events of a stream reach the client once each and in order, from any producer."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from truespan.extensions.server.http.replies import StreamContext, send_events
 def send_all(
     events: Callable[[Callable[[], None]], Iterator[Event]], threads: int = 1
 ) -> list[bytes]:
-    """Return the blocks that are sent of the events; they can wait until a block was sent."""
+    """Return the blocks of the sent events; the events can wait until a block was sent."""
     sent, blocks = threading.Semaphore(0), list[bytes]()
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""Headers are those of the scope that is asked, in the order in which they were sent."""
+"""Headers are those of the requested scope, in their original order."""
 
 from typing import Any
 

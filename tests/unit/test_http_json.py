@@ -1,4 +1,4 @@
-"""The HTTP client: all it waits for and takes in is bounded, and every failure has a name."""
+"""The HTTP client: waiting and replies are limited, and every failure has an error."""
 
 import gc
 import math
@@ -39,7 +39,7 @@ NOW = 1_000_000.0
 
 
 class Echo(Loopback):
-    """Sends back what it was asked."""
+    """A server that returns the request."""
 
     def answer(self, asked: Asked) -> Reaction:
         return Answer(content={"said": asked.body.decode()})
@@ -78,13 +78,13 @@ def client_of(server: Loopback, **changes: Any) -> JsonClient:
 
 
 def ask(client: JsonClient) -> Said:
-    """Ask with a secret in the body and in a header."""
+    """Send a request with a secret in the body and in a header."""
     reply = client.post("/path", {"text": SECRET}, headers={"Authorization": f"Bearer {SECRET}"})
     return reply.read(Said)
 
 
 def refused(client: JsonClient, kind: str | type[ServiceError]) -> ServiceError:
-    """Return the error of a request; it names the host, and nothing of what was sent or came."""
+    """Return the error of a request, after checking that it names the host and quotes nothing."""
     with raises_code(kind) as caught:
         ask(client)
     error = caught.value
@@ -164,7 +164,7 @@ def test_loopback_private_and_public_addresses_are_allowed(address: str) -> None
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> None:
-    """Have every name lead to these addresses."""
+    """Let every name resolve to these addresses."""
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: found)
 

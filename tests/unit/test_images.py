@@ -1,4 +1,4 @@
-"""Images of figures: given out by their reference, to those who may see them, and nothing else."""
+"""Images of figures: returned by reference to permitted callers only."""
 
 import os
 from contextlib import suppress
@@ -170,7 +170,7 @@ def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> N
     staged = docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF})
 
     def stage_another() -> None:
-        """Stage another revision, as a run does that then loses its provider.
+        """Stage another revision, like a run that then loses its provider.
 
         The run of this process still has the document, so the other one takes it as it does when
         that process is dead.

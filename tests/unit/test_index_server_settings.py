@@ -1,4 +1,4 @@
-"""From settings to an index: embedded unless a server is named, and then as the operator says."""
+"""The index by settings: embedded unless a server is named."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The way in, in its single steps: what is reused, refused, resumed and reported."""
+"""Ingestion step by step: reuse, refusals, resuming and reports."""
 
 from pathlib import Path
 

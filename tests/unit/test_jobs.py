@@ -1,4 +1,4 @@
-"""Ingestion is a job: listed, looked at, cancelled, resumed."""
+"""Ingestion is a job: listed, shown, cancelled and resumed."""
 
 import os
 import subprocess

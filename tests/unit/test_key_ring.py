@@ -1,4 +1,4 @@
-"""Keys: fair turns, cooldowns, denials, and nothing of a key anywhere it should not be."""
+"""Keys: rotation, cooldowns, denials and secrecy."""
 
 import threading
 import traceback
@@ -28,7 +28,7 @@ def reply(status: int = 200, retry_after: float | None = None) -> Reply:
 
 
 class Server:
-    """Answers each key as told, and remembers who came."""
+    """A server that answers each key as configured, and records the used keys."""
 
     def __init__(self, **answers: Reply) -> None:
         self.answers = answers
@@ -41,7 +41,7 @@ class Server:
 
 
 class Ring:
-    """A ring with its clock at hand."""
+    """A ring with access to its clock."""
 
     def __init__(self, *keys: ProviderKey) -> None:
         self.clock = ManualClock()

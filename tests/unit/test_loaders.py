@@ -11,7 +11,7 @@ SENTENCE = "Grüße – “quoted”, naïve € 漢字."
 
 
 def text_of(data: bytes, name: str = "note.txt") -> str:
-    """Return all the text that a source holds."""
+    """Return all text of a source."""
     return "\n\n".join(block.text for block in load(name, data).blocks)
 
 

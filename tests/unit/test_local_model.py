@@ -33,7 +33,7 @@ def flip_bit(content: bytes) -> bytes:
 
 @pytest.fixture
 def bundled_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make an empty folder the one that the model is distributed in."""
+    """Use an empty folder in place of the bundled model."""
     folder = tmp_path / "bundled"
     monkeypatch.setattr(local, "BUNDLED_FOLDER", folder)
     return folder

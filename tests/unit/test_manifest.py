@@ -1,4 +1,4 @@
-"""Manifests as bytes: what a line may say, and that everything wrong is told with its number."""
+"""Manifests as bytes: allowed lines, and faults with their numbers."""
 
 import codecs
 import json
@@ -21,7 +21,7 @@ def parse(*lines: str | bytes | dict[str, Any]) -> tuple[Entry, ...]:
 
 
 def faults(*lines: str | bytes | dict[str, Any]) -> list[tuple[int, str]]:
-    """Return what is wrong with a manifest of these lines."""
+    """Return the faults of a manifest with these lines."""
     with raises_code("manifest_invalid") as caught:
         parse(*lines)
     assert caught.value.code == "manifest_invalid"
@@ -29,7 +29,7 @@ def faults(*lines: str | bytes | dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def fault(line: str | bytes | dict[str, Any]) -> str:
-    """Return the one thing that is wrong with a line."""
+    """Return the only fault of a line."""
     [(number, reason)] = faults(line)
     assert number == 1
     return reason

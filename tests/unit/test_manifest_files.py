@@ -1,4 +1,4 @@
-"""A manifest's lines meet the files: what they find, how they agree, and that no line gets out."""
+"""Lines of a manifest and files: matches, conflicts, and confinement to the folder."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SECRET = b"This was never meant to be read."
 
 
 class Folder:
-    """A folder with a manifest in it, and one beside it that nothing may be read from."""
+    """A folder with a manifest, beside a folder that must not be read."""
 
     def __init__(self, place: Path, *names: str) -> None:
         self.place = Path(os.path.realpath(place))

@@ -1,4 +1,4 @@
-"""Manifests as promised: checked as a whole, jailed to their folder, planned, and kept in step."""
+"""Manifests: validated as a whole, confined to their folder, planned, and synchronized."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
 
 
 def manifest(lib: LibraryFixture, *lines: str | dict[str, Any], name: str = "library.jsonl") -> str:
-    """Write a manifest beside the files; a line that is text is a path."""
+    """Write a manifest beside the files; a text is a path."""
     spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
     return lib.write(name, "\n".join(spelled))
 
@@ -40,7 +40,7 @@ def names(world: World) -> list[str]:
 
 
 def new_world(lib: LibraryFixture, **files: str) -> World:
-    """Make an empty world, and files that were not ingested yet."""
+    """Create an empty world, and files that are not ingested yet."""
     for name, text in files.items():
         lib.write(name.replace("__", "."), text)
     return lib.library.create_world("world")

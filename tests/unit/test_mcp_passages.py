@@ -1,4 +1,4 @@
-"""Passages as text for a model: headers, fences, and what a document cannot do to them."""
+"""Passages as text for a model: headers, fences, and attempts to break out of them."""
 
 import random
 from itertools import permutations

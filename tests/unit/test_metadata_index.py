@@ -29,7 +29,7 @@ WANTED = SCALARS | OPERATORS | st.sampled_from([{"exists": True}, {"exists": Fal
 
 
 def conditions_of(wanted: dict[str, Any]) -> tuple[Condition, ...] | None:
-    """Return the conditions of an object; None for one that is refused."""
+    """Return the conditions of an object; None if it is refused."""
     try:
         return read_conditions(wanted)
     except Exception:

@@ -37,7 +37,7 @@ def runs(count: int) -> list[Run]:
 
 
 def slowly(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> dict[str, float]:
-    """Return the same figures place by place, the best order found by looking for it."""
+    """Return the same figures rank by rank, with the best order found by search."""
     found, first, gained, reachable = 0, 0.0, 0.0, 0.0
     for place in range(1, top_k + 1):
         if place <= len(ranking) and grades.get(ranking[place - 1], 0) > 0:

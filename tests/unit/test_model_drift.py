@@ -1,4 +1,4 @@
-"""A provider that changes a model behind its name is noticed before anything is embedded."""
+"""A changed model with the same name is noticed before anything is embedded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ TEXT = "The harbour was quiet. A light moved on the water."
 
 @dataclass
 class Served(WordEmbedder):
-    """A model that is reached by name, so that another may come to stand behind it."""
+    """A model that is requested by name, so that another can replace it."""
 
     changed: bool = False
 
@@ -48,7 +48,7 @@ class Served(WordEmbedder):
 
 @dataclass
 class Drift:
-    """A library whose model may change, and one clock for all its processes."""
+    """A library whose model can change, and one clock for all its processes."""
 
     lib: LibraryFixture
     embedder: Served
@@ -192,7 +192,7 @@ def test_unconfirmed_query_needs_the_provider_in_a_new_process(drift: Drift) -> 
 
 
 def test_queries_cached_during_a_confirmation_wait_for_the_next_one(drift: Drift) -> None:
-    """Another process embeds them with the model that is there by then."""
+    """Another process embeds them with the model of that time."""
     first, second = drift.process(), drift.process()
     first.search("harbour")
     first.search("water")
@@ -277,7 +277,7 @@ def test_cached_query_needs_no_provider(drift: Drift) -> None:
     assert found
 
     class Away(Served):
-        """A provider that is down: not even its profile can be learnt."""
+        """An unavailable provider, whose profile cannot be read."""
 
         def __getattribute__(self, name: str) -> Any:
             if name in ("profile", "embed_query", "embed_documents"):

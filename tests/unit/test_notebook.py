@@ -20,7 +20,7 @@ TABLE = (
 
 
 def read(*cells: dict[str, Any], **rest: Any) -> Loaded:
-    """Return what is loaded of a notebook of the current format."""
+    """Return the loaded content of a notebook of the current format."""
     return load("a.ipynb", json.dumps({"cells": cells, "nbformat": 4, **rest}).encode())
 
 

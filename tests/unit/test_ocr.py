@@ -32,7 +32,7 @@ LINES = [f"the keeper of landing {number} wrote the hours down" for number in ra
 def box(
     text: str, x: float, y: float, *, slope: float = 0.0, confidence: float = 0.99, tall: float = 30
 ) -> Recognised:
-    """A line of letters 10 pixels wide; with a slope, the whole page is turned about its corner."""
+    """Return a line of letters 10 pixels wide; with a slope, on a rotated page."""
     wide = 10 * len(text)
 
     def turn(x: float, y: float) -> tuple[float, float]:

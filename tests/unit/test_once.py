@@ -1,4 +1,4 @@
-"""Keyed requests whose end cannot be written down: no key stays busy, and nothing is done twice."""
+"""Keyed requests whose end cannot be recorded: no key stays busy, and nothing runs twice."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -26,7 +26,7 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
 
 @contextmanager
 def full(lib: LibraryFixture) -> Iterator[None]:
-    """Have no room on the disk beside what is held in reserve."""
+    """Leave no free space on the disk beside the reserve."""
     database: Any = lib.store._db
     database._reserve = 1 << 60
     yield
@@ -35,7 +35,7 @@ def full(lib: LibraryFixture) -> Iterator[None]:
 
 @contextmanager
 def busy(lib: LibraryFixture) -> Iterator[None]:
-    """Let somebody else write, for longer than anybody waits."""
+    """Hold the write lock for longer than any timeout."""
     database: Any = lib.store._db
     database.connection.set_busy_timeout(1)
     other = apsw.Connection(str(lib.folder / "store.db"))

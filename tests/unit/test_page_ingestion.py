@@ -1,4 +1,4 @@
-"""Web pages as documents: ingested by address, from a manifest or a sitemap, and kept in step."""
+"""Web pages as documents: ingested by address, manifest or sitemap, and synchronized."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def html(text: str, title: str = "Guide") -> str:
 
 
 def versioned(version: str, text: str) -> object:
-    """Return a page that knows which version of it somebody has."""
+    """Return a page that recognises the validators of a request."""
 
     def reply(headers: dict[str, str]) -> bytes:
         if headers.get("if-none-match") == f'"{version}"':

@@ -27,7 +27,7 @@ WITHOUT_SCRIPT = {"title", "noscript", "kbd", "h1"}
 
 
 def texts_in_script(source: str) -> list[str]:
-    """Return the literals of a module that look like English; names of styles are none."""
+    """Return the literals of a module that look like English, without names of styles."""
     styles = set(re.findall(r"\.([a-z][\w-]*)", css()))
     code = re.sub(r"(?m)^\s*(//|/\*\*|\*).*$|(?<=[\s;])// .*$", "", source)
     found: list[str] = []
@@ -70,7 +70,7 @@ class Markup(HTMLParser):
 
 
 def spoken(text: str | None) -> bool:
-    """Say whether a text has words of English; `ts_…` is how a token begins."""
+    """Return whether a text has words of English; `ts_…` is the beginning of a token."""
     return bool(text and re.search(r"[A-Za-z]{2}", text.replace("ts_", "")))
 
 
@@ -102,7 +102,7 @@ def placeholders(entry: Any) -> list[set[str]]:
 
 
 def differences(table: Any, english: Any) -> list[str]:
-    """Return what a translation lacks, has too much, or fills in differently."""
+    """Return the missing, extra and differing texts of a translation."""
     own, known = dict(entries(table)), dict(entries(english))
     found = [f"{name} is missing" for name in known if name not in own]
     found += [f"{name} is superfluous" for name in own if name not in known]

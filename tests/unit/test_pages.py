@@ -1,4 +1,4 @@
-"""Pages of sentences: where they begin and end, what they refuse, and what they check."""
+"""Pages of sentences: bounds, refusals and checks."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a sync would remove and what a run would do, decided without touching anything."""
+"""Plans of syncs and runs, made without changes."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ MANIFEST = "/shelf/library.jsonl"
 
 
 def document(path: str, doc_id: str = "", *, number: int = 0, origin: str = "") -> Document:
-    """Return a document as it is recorded, complete unless said otherwise."""
+    """Return a recorded document, complete by default."""
     return Document(
         number=number or 1 + sum(map(ord, path)), doc_id=doc_id or f"id-of-{path}",
         name=Path(path).name, path=path, kind=DocumentKind.DOCUMENT, title="", language="en",
@@ -152,7 +152,7 @@ def draft_of(source: Source, *texts: str) -> Draft:
 def planned(
     texts: dict[str, list[str] | None], *, known: Sequence[Document] = (), kept: Sequence[str] = ()
 ) -> DryRun:
-    """Plan a run over sources that would become these texts; None is one that is refused."""
+    """Plan a run over sources with these texts; None is a refused source."""
     vectors = {hash_text(text) for text in kept}
 
     def make_draft(given: Source, before: Document | None) -> Draft | None:

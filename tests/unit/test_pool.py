@@ -1,4 +1,4 @@
-"""The threads of the HTTP door: what they are given is done once, and told to whoever waits."""
+"""Threads of the HTTP server: each call runs once, and its caller gets the outcome."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ def pool(threads: int = 1, waiting: int = 0, **options: Any) -> Pool:
 
 
 async def settled(tried: Pool) -> None:
-    """Wait until what runs has been told of, however late."""
+    """Wait until all running calls have reported their end."""
     while not tried.idle:
         await asyncio.sleep(0)
 

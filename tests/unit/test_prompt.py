@@ -1,4 +1,4 @@
-"""What a model is told: sources as data, which nothing in them can leave."""
+"""Prompts of a model: sources as data, which no text can leave."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A floor means the same to the index as to us, down to the last bit."""
+"""A floor means the same to the index and to the engine, down to the last bit."""
 
 import math
 import struct

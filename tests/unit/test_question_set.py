@@ -1,4 +1,4 @@
-"""The questions by hand: enough of them, and each answer is one sentence of its book."""
+"""Hand-written questions: enough of them, and each answer is one sentence of its book."""
 
 import pytest
 from bench.question_set import NOVELS, QUESTIONS, locate, read_books, read_questions

@@ -1,4 +1,4 @@
-"""Quotes that do not stand in the cited source: each failure has a name and an explanation."""
+"""Quotes that do not occur in the cited source: each failure has a name and an explanation."""
 
 from tests.promises import proves
 from tests.support.rows import each_row

@@ -1,4 +1,4 @@
-"""Quotes of an answer against the text it was made from: type may differ, words may not."""
+"""Quotes of an answer against its sources: typography may differ, words may not."""
 
 from typing import Any
 

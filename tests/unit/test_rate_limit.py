@@ -1,4 +1,4 @@
-"""How fast a provider is asked, and when it is asked again."""
+"""Rate limits of providers, and retries."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ def test_rate_limiter_allows_at_most_the_limit_in_any_minute(per_minute: int, pa
 @proves("embedding.rate-limit")
 def test_waiting_threads_get_different_start_times() -> None:
     class Still(PassingClock):
-        """A clock on which time stands still, so that all come at once."""
+        """A clock that never advances, so that all calls come at once."""
 
         def sleep(self, seconds: float) -> None:
             with lock:
@@ -64,7 +64,7 @@ def test_rate_limit_of_zero_is_refused(per_minute: int) -> None:
 
 
 class Failing:
-    """Fails in each of these ways, one after the other, and then answers."""
+    """A call that fails in each of these ways in turn, and then succeeds."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)

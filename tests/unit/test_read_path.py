@@ -1,4 +1,4 @@
-"""What a retrieval reads: few statements, and one state of the world."""
+"""Reads of a retrieval: few statements, and one state of the world."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -26,7 +26,7 @@ NEWER = STORY.replace("night", "day")
 
 
 class Interrupted(MemoryIndex):
-    """An index that lets something happen right after it has answered once."""
+    """An index that runs a function right after its first search."""
 
     then: Callable[[], object] | None = None
     searches = 0

@@ -26,7 +26,7 @@ ATTACKS = 2000
 
 
 class Signed:
-    """A receipt with everything that an attacker may use."""
+    """A receipt with everything that an attacker can use."""
 
     def __init__(self, folder: Path) -> None:
         lib, world = signing_world(folder / "one")

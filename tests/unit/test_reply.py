@@ -1,4 +1,4 @@
-"""Replies as they come: what is held back, for how long, and what counts as no answer."""
+"""Streamed replies: delayed text, and replies without an answer."""
 
 from collections.abc import Iterator
 

@@ -23,7 +23,7 @@ from truespan.types.scope import World
 
 
 def request_of(settings: dict[str, Any]) -> RetrievalRequest:
-    """Return the request that a library method makes of its arguments."""
+    """Return the request that a library method makes from its arguments."""
     given = {name: value for name, value in settings.items() if name in FILTER_NAMES}
     others = {name: value for name, value in settings.items() if name not in FILTER_NAMES}
     filters = NO_FILTERS.with_arguments(given)  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ def request_of(settings: dict[str, Any]) -> RetrievalRequest:
 
 
 def arguments_of(request: RetrievalRequest) -> dict[str, Any]:
-    """Return the arguments that such a request was made from."""
+    """Return the arguments of such a request."""
     filters = {name: getattr(request.filters, name) for name in FILTER_NAMES}
     others = {entry.name: getattr(request, entry.name) for entry in fields(request)}
     return {

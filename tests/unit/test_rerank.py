@@ -1,4 +1,4 @@
-"""The stage that reranks: the order it gives, and what it makes of failures."""
+"""The reranking stage: its order, and its handling of failures."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def chunk(number: int, *, tokens: int = 1, score: float = 0.5) -> Visible:
 
 @dataclass
 class Scripted:
-    """A reranker that answers as it is told, and remembers what it was asked."""
+    """A reranker that replies as configured, and records its requests."""
 
     answer: Callable[[Sequence[str]], Any]
     name: str = "test/scripted"
@@ -45,7 +45,7 @@ class Scripted:
 
 
 class Counting(NullObserver):
-    """Remembers what was counted."""
+    """An observer that records counts."""
 
     __slots__ = ("counts",)
 

@@ -1,4 +1,4 @@
-"""The reranker comes from `[rerank]` or the environment, and costs nothing before it is asked."""
+"""The reranker comes from `[rerank]` or the environment, and is loaded only on use."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ KEY = "rerank-canary-key"
 
 
 class Own:
-    """A reranker of one's own."""
+    """A custom reranker."""
 
     name = "own/first-come"
 

@@ -53,7 +53,7 @@ def constant_switching() -> Iterator[None]:
 
 
 def assert_alike(make: Callable[[], Work]) -> None:
-    """Do the same work on one thread, and on many with an object that none of them has used."""
+    """Do the same work on one thread, and on many threads with an unused object."""
     alone = make()
     expected = [msgspec.msgpack.encode(repr(alone(place))) for place in range(len(TEXTS))]
     shared, start = make(), threading.Barrier(THREADS)

@@ -5,7 +5,7 @@ from truespan.types.document import PAIR, CountedWords, RevisionRef
 
 
 def words_of(terms: dict[str, list[int]]) -> CountedWords:
-    """Return words that stand once in each of the chunks given for them."""
+    """Return words that occur once in each of their chunks."""
     packed = b"".join(PAIR.pack(index, 1) for found in terms.values() for index in found)
     counts = [len(found) for found in terms.values()]
     return CountedWords("1", {}, {}, list(terms), counts, packed)

@@ -1,4 +1,4 @@
-"""What filters see of a world is the same whether it is counted once or each time."""
+"""Filters see the same world with cached counts and with fresh ones."""
 
 from itertools import product
 
@@ -36,7 +36,7 @@ def entry(
 
 
 def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
-    """Return the documents that a request is narrowed to; None for all."""
+    """Return the documents that a request is limited to; None for all."""
     documents = narrow_scope(SCOPE, shelf, ENGLISH.with_arguments(asked)).documents  # type: ignore[arg-type]
     return sorted(documents) if isinstance(documents, frozenset) else None
 

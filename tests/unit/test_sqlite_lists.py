@@ -1,4 +1,4 @@
-"""Lists that statements compare with: each value arrives as it was given."""
+"""Lists that statements compare with: each value arrives unchanged."""
 
 from typing import Any
 

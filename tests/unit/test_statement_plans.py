@@ -1,4 +1,4 @@
-"""What an ingestion and a request cost does not grow with the number of chunks in a world."""
+"""The cost of ingestion and requests does not grow with the number of chunks in a world."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Terms: what of a text is counted as a word, in any script."""
+"""Terms: the counted words of a text, in any script."""
 
 import sys
 from collections import Counter

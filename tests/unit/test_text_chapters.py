@@ -17,17 +17,17 @@ PROSE = (
 
 
 def blocks_of(*paragraphs: str) -> tuple[Block, ...]:
-    """Load paragraphs that one blank line divides."""
+    """Load paragraphs that are separated by one blank line."""
     return load_text("\n\n".join(paragraphs)).blocks
 
 
 def headings_of(*paragraphs: str) -> list[str]:
-    """Return the paragraphs that were taken for headings."""
+    """Return the paragraphs that were detected as headings."""
     return [block.text for block in blocks_of(*paragraphs) if block.kind is BlockKind.HEADING]
 
 
 def chapters_of(text: str) -> list[str | None]:
-    """Return the chapters in order, each where it begins."""
+    """Return the chapters in order with their starts."""
     chapters = [block.chapter for block in load_text(text).blocks]
     return [one for place, one in enumerate(chapters) if place == 0 or one != chapters[place - 1]]
 

@@ -1,4 +1,4 @@
-"""Tokens as values: what they allow only narrows, and their secrets do not show."""
+"""Tokens as values: permissions only narrow, and secrets are not shown."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Texts of which the model reads less than they hold."""
+"""Texts that are longer than the model's limit."""
 
 from array import array
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Reader:
 def too_long(
     policy: OnTokenLimit, embed: Callable[[str], Vector], limit: int = 400
 ) -> tuple[Vector | None, Remark]:
-    """Embed the long text with a model that reads less of it."""
+    """Embed the long text with a model that has a lower limit."""
     return embed_too_long(
         LONG, embed, policy=policy, counter=WordCounter(), limit=limit, dimensions=64
     )

@@ -1,4 +1,4 @@
-"""Upkeep as jobs that workers do: repairs after a search, the doctor's visits, and the queue."""
+"""Maintenance as jobs of workers: repairs after a search, runs of the doctor, and the queue."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def works(tmp_path: Path) -> Iterator[Works]:
 
 
 def filled(works: Works, opened: Library, name: str = "world") -> World:
-    """Make a world with a document that a worker has taken in."""
+    """Create a world with a document that a worker ingested."""
     world = opened.create_world(name)
     submitted(world)
     opened.work(once=True)
@@ -44,7 +44,7 @@ def scope_of(world: World) -> Scope:
 
 
 def make_stale(works: Works, world: World) -> None:
-    """Write a point of other text under an id that is in use, as a lost deletion would leave it."""
+    """Write a point of other text under a current id, as a lost deletion would leave it."""
     points = works.index._of(scope_of(world))
     old = "harbour of long ago"
     for chunk_id, point in points.items():
@@ -53,7 +53,7 @@ def make_stale(works: Works, world: World) -> None:
 
 
 def searched(works: Works, world: World) -> None:
-    """Search so that something stale is found, and wait for what is done behind its back."""
+    """Search so that a stale point is found, and wait for the background repair."""
     make_stale(works, world)
     result = world.search("harbour of long ago", floor=0.0)
     assert [(one.code, one.count) for one in result.skipped] == [("stale_vector", 1)]

@@ -1,4 +1,4 @@
-"""Files that are handed over: kept apart, under names that mean no place, and not for long."""
+"""Uploaded files: separate, under names that are not paths, and temporary."""
 
 import io
 import os

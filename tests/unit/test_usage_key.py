@@ -1,4 +1,4 @@
-"""Marks in place of queries: equal for equal queries, and of no use without the key."""
+"""Marks in place of queries: equal for equal queries, and useless without the key."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What a watch hears, and that nothing depends on it."""
+"""Events of an observer, and results that do not depend on it."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -140,7 +140,7 @@ def test_unfinished_stream_is_abandoned_finished_is_not(tmp_path: Path) -> None:
 
 
 def heard(world: World) -> Generator[AnswerEvent]:
-    """Return an answer as it is given, for whoever may stop listening to it."""
+    """Read an answer piece by piece, so that the caller can stop."""
     events = world.answer_stream("Who held the spare key to the hut?")
     assert isinstance(events, Generator)
     return events

@@ -1,4 +1,4 @@
-"""Whoever watches nothing pays for nothing: neither library is loaded."""
+"""Without an observer, no observer library is loaded."""
 
 import os
 import subprocess

@@ -23,7 +23,7 @@ Write = Callable[..., io.StringIO]
 
 @pytest.fixture
 def write() -> Iterator[Write]:
-    """Give what begins a log, and put everything back as it was."""
+    """Start a log, and restore everything afterwards."""
     ours = logging.getLogger("truespan")
     before, heavy = list(logging.getLogger().handlers), ours.level
 

@@ -1,4 +1,4 @@
-"""Metrics: what results say of themselves, summed up; labels that cannot grow."""
+"""Metrics: sums of the values of results, with a limited set of labels."""
 
 import subprocess
 import sys

@@ -37,7 +37,7 @@ Action = Callable[[], object]
 
 @dataclass
 class ScriptedWatcher:
-    """Does what comes next in a script whenever the watch waits, and stops it at the end.
+    """Runs the next step of a script whenever the watch waits, and stops it at the end.
 
     `pauses` are done while the watch waits for files to settle, or after an error.
     """
@@ -67,7 +67,7 @@ class ScriptedWatcher:
 
 @dataclass
 class Scene:
-    """A world over a folder, and the script of what happens to the folder."""
+    """A world over a folder, and a script of changes to the folder."""
 
     lib: LibraryFixture
     watcher: ScriptedWatcher
@@ -105,7 +105,7 @@ class Scene:
 
 
 def outcome(report: IngestReport) -> str:
-    """Return in a few words what a job did."""
+    """Return the outcome of a job in a few words."""
     parts = [f"+{name}" for name in sorted(report.ingested)]
     parts += [f"={report.unchanged}"] if report.unchanged else []
     parts += [f"-{Path(path).name}" for path in report.removed]
@@ -114,7 +114,7 @@ def outcome(report: IngestReport) -> str:
 
 
 class FlakyEmbedder(WordEmbedder):
-    """Is down as long as `down` says."""
+    """An embedder that fails while `down` is set."""
 
     down = False
 

@@ -1,4 +1,4 @@
-"""Counted words: when they are counted, what makes them be counted anew, and when they go."""
+"""Word counts: when they are made, renewed and removed."""
 
 from pathlib import Path
 
@@ -184,7 +184,7 @@ def shared_world(lib: LibraryFixture) -> World:
 
 
 def scores(lib: LibraryFixture, world: World) -> list[object]:
-    """Return everything that a search by words takes from the store."""
+    """Return everything that a keyword search reads from the store."""
     found: list[object] = []
     for query in ("harbour", "otter", "the night"):
         scored = word_scores(lib.store, lib.scope(world), world.access.record(), query).scores

@@ -1,4 +1,4 @@
-"""Packed word counts of chunks: what is read of a row, and what is counted again."""
+"""Packed word counts of chunks: reading of rows, and renewed counts."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""Jobs that workers do: ordered once, tried again, put back, refused and cancelled."""
+"""Jobs of workers: submitted once, retried, requeued, refused and cancelled."""
 
 import asyncio
 import io
@@ -40,7 +40,7 @@ WAIT = 30.0
 
 
 class Works:
-    """A library in a database, opened as often as there are processes that would open it."""
+    """A library in a database, opened once for each simulated process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Works:
         return one
 
     def admin(self) -> psycopg.Connection:
-        """Connect to look at the queue and to meddle with it; its triggers need its schema."""
+        """Connect to inspect and change the queue; its triggers need its schema."""
         admin = self.database.admin()
         admin.execute("SET search_path = truespan_queue")
         return admin
@@ -74,12 +74,12 @@ class Works:
             ).fetchall()
 
     def hurry(self) -> None:
-        """Let orders that wait for their time be due."""
+        """Make delayed jobs due now."""
         with self.admin() as admin:
             admin.execute("UPDATE truespan_queue.procrastinate_jobs SET scheduled_at = NULL")
 
     def due_in(self) -> float:
-        """Return the seconds until the one order that waits is due."""
+        """Return the seconds until the only delayed job is due."""
         with self.admin() as admin:
             rows = admin.execute(
                 """SELECT extract(epoch FROM scheduled_at - now())::float8
@@ -89,7 +89,7 @@ class Works:
         return seconds
 
     def die(self) -> None:
-        """Let every worker have been gone for long."""
+        """Mark every worker as dead for a long time."""
         with self.admin() as admin:
             admin.execute("DELETE FROM truespan_queue.procrastinate_workers")
 
@@ -320,7 +320,7 @@ def test_stopping_job_of_a_dead_worker_is_cancelled(works: Works) -> None:
 
 
 def test_worker_that_lost_a_job_changes_nothing(works: Works) -> None:
-    """A worker that was only slow comes back after another has taken its job up and done it."""
+    """A slow worker returns after another has resumed and completed its job."""
     slow, other = works.open(), works.open()
     world = slow.create_world("world")
     job = submitted(world)
@@ -467,7 +467,7 @@ def test_worker_ends_although_its_cancellation_was_lost(monkeypatch: pytest.Monk
     monkeypatch.setattr(queue, "_CANCEL_AGAIN_SECONDS", 0.01)
 
     class Deaf:
-        """A worker whose request to the database swallows the cancellation."""
+        """A worker whose request to the database loses the cancellation."""
 
         is_stopping = False
 

@@ -1,4 +1,4 @@
-"""Golden queries asked of a world: of which documents, for whom, and what is kept."""
+"""Golden queries of a world: documents, callers, and stored results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ def filled(lib: LibraryFixture) -> World:
 
 
 def of(lib: LibraryFixture, authority: Authority, world: World) -> World:
-    """Return the world as somebody else may use it."""
+    """Return the world as another caller can use it."""
     return Library(lib.library._components, authority).world(world.id)
 
 
@@ -294,7 +294,7 @@ def test_unused_generation_is_evaluated_and_compared(lib: LibraryFixture) -> Non
 
 
 def many() -> list[GoldenQuery]:
-    """Queries of which some find their document first and others cannot."""
+    """Return queries of which some find their document first and others cannot."""
     right = [
         GoldenQuery(f"r{n}", f"topic{n} alpha{n} beta{n}", (Expected(f"d{n}.txt"),))
         for n in range(24)

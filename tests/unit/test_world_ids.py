@@ -1,4 +1,4 @@
-"""What is spelled like the id of a world: a UUID as Python writes it."""
+"""Recognition of world ids: UUIDs as Python writes them."""
 
 from typing import Any
 

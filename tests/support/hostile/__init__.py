@@ -1,4 +1,4 @@
-"""Files that somebody built to do harm, or that were harmed: kept as code, made when needed.
+"""Hostile or damaged files, kept as code and made when needed.
 
 Each has a name, and is a function from a trap to a file. The trap is what the file tries to reach:
 an address on this machine that must not be requested, and a file that must not be read.

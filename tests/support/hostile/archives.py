@@ -53,7 +53,7 @@ def itself_inside(members: list[Member], main: str, trap: Trap) -> bytes:
 
 
 def overlapping(members: list[Member], main: str, trap: Trap) -> bytes:
-    """Small enough that nothing but the overlap is wrong about it."""
+    """The overlap is the only fault of the archive."""
     kernel = bomb("kernel.xml", 1)
     return quoted_overlap([main, *(f"word/{number}.xml" for number in range(100))], kernel)
 

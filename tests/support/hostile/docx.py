@@ -29,7 +29,7 @@ def picture(relation: str) -> str:
 
 
 def png(width: int, height: int, content: bytes) -> bytes:
-    """Return a picture of a size that its content need not have."""
+    """Return a picture with a size that may differ from its content."""
 
     def chunk(kind: bytes, inner: bytes) -> bytes:
         crc = zlib.crc32(kind + inner)
@@ -195,7 +195,7 @@ def boxes_in_boxes(trap: Trap) -> Made:
 
 @hostile
 def alternatives_within_alternatives(trap: Trap) -> Made:
-    """Each level has its content twice: read both ways, it doubles every time."""
+    """Each level has its content twice: reading both doubles it every time."""
     content = "<w:r><w:t>deep</w:t></w:r>"
     for _ in range(14):
         content = (

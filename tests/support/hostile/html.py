@@ -1,4 +1,4 @@
-"""Pages that nest, load, hide, redirect, or are no pages."""
+"""Pages that nest, load, hide, redirect, or are invalid."""
 
 import base64
 

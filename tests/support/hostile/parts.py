@@ -1,4 +1,4 @@
-"""Small honest documents, in parts, for others to be put into."""
+"""Valid small documents, in parts, for hostile parts to be inserted."""
 
 from collections.abc import Mapping
 
@@ -118,10 +118,10 @@ def epub_parts(changes: Mapping[str, str | bytes] | None = None) -> dict[str, by
 
 
 def docx(changes: Mapping[str, str | bytes] | None = None) -> bytes:
-    """Return an honest document but for the parts that are given."""
+    """Return a valid document except for the given parts."""
     return archive(members_of(docx_parts(changes)))
 
 
 def epub(changes: Mapping[str, str | bytes] | None = None) -> bytes:
-    """Return an honest book but for the parts that are given."""
+    """Return a valid book except for the given parts."""
     return archive(members_of(epub_parts(changes)))

@@ -1,4 +1,4 @@
-"""PDF files that loop, lie, explode, or want to be run."""
+"""PDF files that loop, lie, explode, or request execution."""
 
 import zlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The list of hostile files, and what they are pointed at."""
+"""The list of hostile files, and their targets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ HOSTILE: dict[str, Hostile] = {}
 
 
 def add(name: str, make: Hostile) -> None:
-    """Put a file into the list; a name is given once."""
+    """Add a file to the list; its name must be unique."""
     assert name not in HOSTILE, name
     HOSTILE[name] = make
 
 
 def hostile(make: Hostile) -> Hostile:
-    """Put a file into the list under the name of its function and module."""
+    """Add a file to the list under the name of its function and module."""
     family = make.__module__.rpartition(".")[2]
     add(f"{family}-{make.__name__.strip('_').replace('_', '-')}", make)
     return make
 
 
 def hostile_files(family: str, **files: Hostile) -> None:
-    """Put files of a family into the list under the names of the arguments."""
+    """Add files of a family to the list under the names of the arguments."""
     for name, make in files.items():
         add(f"{family}-{name.replace('_', '-')}", make)

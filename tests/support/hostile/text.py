@@ -1,4 +1,4 @@
-"""Texts of strange bytes, and texts that are too much of one thing."""
+"""Texts of unusual bytes, and texts with too much of one thing."""
 
 import codecs
 

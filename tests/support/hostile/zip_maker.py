@@ -47,7 +47,7 @@ class Member:
 
 
 def member(name: str | bytes, content: bytes, **changes: object) -> Member:
-    """Return an honest member, but for what is changed."""
+    """Return a valid member, except for the changed values."""
     raw = name.encode() if isinstance(name, str) else name
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(content) + packer.flush()
@@ -61,7 +61,7 @@ def stored(name: str | bytes, content: bytes) -> Member:
 
 
 def archive(members: Iterable[Member], *, end: bytes | None = None) -> bytes:
-    """Return the archive of these members; with another end if one is given."""
+    """Return the archive of these members, with another end record if one is given."""
     parts, entries, offset = [], [], 0
     for one in members:
         entries.append(one.entry(offset if one.offset is None else one.offset))

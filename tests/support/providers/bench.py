@@ -1,4 +1,4 @@
-"""A library on one of the loopback providers, to be broken in one way at a time."""
+"""A library on one of the loopback providers, with one fault at a time."""
 
 import socket
 import threading
@@ -37,7 +37,7 @@ TIGHT = replace(BOUNDS, read_seconds=0.2)
 
 
 class TickingClock(PassingClock):
-    """A clock that moves a little with every look at it, once it is told to."""
+    """A clock that advances a little at every call, once enabled."""
 
     tick = 0.0
 
@@ -48,7 +48,7 @@ class TickingClock(PassingClock):
 
 @dataclass(frozen=True)
 class Speaker:
-    """How one provider speaks."""
+    """The protocol of one provider."""
 
     name: str
     start: Callable[[], Any]
@@ -156,7 +156,7 @@ SPEAKERS = (
 
 @dataclass
 class Bench:
-    """A library whose provider is on the bench. Use it in a `with` statement."""
+    """A library whose provider can be broken. Use it in a `with` statement."""
 
     speaker: Speaker
     folder: Path
@@ -184,13 +184,13 @@ class Bench:
         self._after.close()
 
     def open(self, index: MemoryIndex | None = None) -> LibraryFixture:
-        """Open the library as a new process would, with an embedder that knows nothing yet."""
+        """Open the library as a new process would, with an embedder without a profile."""
         embedder: Any = self.speaker.embedder(self.server, self.clock)
         self.embedder = embedder
         return make_library(self.folder, embedder=embedder, clock=self.clock, index=index)
 
     def built(self) -> tuple[LibraryFixture, World]:
-        """Return a library with one document that was embedded while all was well."""
+        """Return a library with one document that was embedded before any fault."""
         lib = self.open()
         return lib, lib.world(tide__txt="The tide comes in twice a day.")
 
@@ -211,13 +211,13 @@ class Bench:
         self.server.fault = fault
 
     def counted(self, expected: int) -> int:
-        """Return how many requests met the fault, once those are counted that are on their way."""
+        """Return the number of requests that met the fault, including those in transit."""
         with self._hit:
             self._hit.wait_for(lambda: self.hits >= expected, timeout=10)
             return self.hits
 
     def tighten(self) -> None:
-        """Wait less from now on; what was learnt before was learnt at leisure."""
+        """Shorten the timeouts from now on; the profile was read with longer ones."""
         self.bound(TIGHT)
 
     def bound(self, bounds: Bounds) -> None:
@@ -228,7 +228,7 @@ class Bench:
         return self.speaker.texts(asked.content)
 
     def true(self, asked: Asked) -> list[Any]:
-        """Return the vectors that would be right."""
+        """Return the correct vectors."""
         answer = self.server.answer(asked)
         assert isinstance(answer, Answer)
         return self.speaker.vectors(answer.content)
@@ -250,7 +250,7 @@ class Bench:
         patch.setattr(socket, "getaddrinfo", nowhere)
 
     def clog(self) -> None:
-        """Let somebody listen who never takes a connection, so that no attempt to connect ends."""
+        """Listen without accepting connections, so that no attempt to connect ends."""
         self.server.stop()
         self.bound(replace(BOUNDS, connect_seconds=0.1))
         clogged = self._after.enter_context(socket.socket())

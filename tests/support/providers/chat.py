@@ -30,7 +30,7 @@ def compact(content: Any) -> bytes:
 
 
 def chunked(pieces: Iterable[bytes], *, ended: bool = True) -> Iterator[bytes]:
-    """Frame pieces as servers do that do not know how long their reply will be."""
+    """Frame pieces as servers do that do not know the length of their reply."""
     for piece in pieces:
         if piece:
             yield b"%x\r\n%s\r\n" % (len(piece), piece)
@@ -40,7 +40,7 @@ def chunked(pieces: Iterable[bytes], *, ended: bool = True) -> Iterator[bytes]:
 
 @dataclass(eq=False)
 class ChatServer(Loopback):
-    """Says `reply` to whoever asks its one model."""
+    """Replies with `reply` to every request to its one model."""
 
     model: str = "tide-teller"
     reply: list[str] = field(default_factory=lambda: list(REPLY))
@@ -62,7 +62,7 @@ class ChatServer(Loopback):
         raise NotImplementedError
 
     def trouble(self, words: str) -> bytes:
-        """Return an error within a reply that had begun."""
+        """Return an error within a started reply."""
         raise NotImplementedError
 
     def complaint(self, status: int, words: str, **headers: str) -> Answer:
@@ -93,7 +93,7 @@ class ChatServer(Loopback):
         return self.saying(self.whole())
 
     def saying(self, pieces: Iterable[bytes], *, ended: bool = True, **more: Any) -> Answer:
-        """Return a reply that comes in these pieces of a body."""
+        """Return a reply in these pieces of a body."""
         given: dict[str, Any] = {
             "content_type": self.content_type,
             "headers": {"Transfer-Encoding": "chunked"},
@@ -107,7 +107,7 @@ class ChatServer(Loopback):
             self.ended.set()
 
     def reset(self) -> Iterator[bytes]:
-        """Tear the connection down in the place of the next piece."""
+        """Reset the connection in place of the next piece."""
         for connection in list(self._open):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             # The handler's own files hold it open, so it is let go of underneath them.
@@ -117,7 +117,7 @@ class ChatServer(Loopback):
 
 
 class OpenAiChatServer(ChatServer):
-    """Speaks OpenAI's `/v1/chat/completions`, with the events that no reply is made of too."""
+    """A server for OpenAI's `/v1/chat/completions`, including events without content."""
 
     content_type = "text/event-stream; charset=utf-8"
     path = OPENAI_PATH
@@ -157,7 +157,7 @@ class OpenAiChatServer(ChatServer):
 
 
 class OllamaChatServer(ChatServer):
-    """Speaks Ollama's `/api/chat`."""
+    """A server for Ollama's `/api/chat`."""
 
     content_type = "application/x-ndjson"
     path = OLLAMA_PATH
@@ -211,7 +211,7 @@ def ollama_chat(server: OllamaChatServer, **changes: Any) -> OllamaChat:
 
 @dataclass(frozen=True)
 class Tongue:
-    """One of the protocols: its server, and the model that is reached through it."""
+    """One of the protocols: its server, and a model that uses it."""
 
     name: str
     start: Callable[[], Any]

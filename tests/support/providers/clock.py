@@ -4,7 +4,7 @@ from tests.support.worlds import ManualClock
 
 
 class PassingClock(ManualClock):
-    """A clock that is moved by whoever sleeps."""
+    """A clock that advances when a thread sleeps."""
 
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)

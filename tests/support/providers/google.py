@@ -1,4 +1,4 @@
-"""Google AI Studio, as far as embedding goes."""
+"""A server for embeddings of Google AI Studio."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ STATUSES = {
 class Google(Loopback):
     """Embeds and counts with one model; a token is a word. `keys` are the ones it knows.
 
-    As the real one it reads the beginning of what is too long, and says nothing.
+    Like the real server, it silently cuts texts that are too long.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ INVALID = {
 
 
 def delay(seconds: str) -> dict[str, Any]:
-    """Return how a pause is asked for."""
+    """Return the retry delay of an error."""
     return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": seconds}
 
 
 def complaint(status: int, message: str, *details: dict[str, Any]) -> Answer:
-    """Return an error in the words of the real one."""
+    """Return an error in the words of the real server."""
     error = {"code": status, "message": message, "status": STATUSES.get(status, "INTERNAL")}
     return Answer(status, {"error": error | {"details": list(details)}})
 

@@ -53,7 +53,7 @@ class SigningKey:
 
 @cache
 def rsa_key(bits: int) -> Any:
-    """Return a key that takes long to make, the same each time."""
+    """Return a key, the same each time because making one takes long."""
     return rsa.generate_private_key(65537, bits)
 
 
@@ -86,7 +86,7 @@ class Issuer(Loopback):
         return Answer(status=302, headers={"Location": f"{asked['redirect_uri']}?{back}"})
 
     def _exchange(self, form: dict[str, str]) -> Reaction:
-        """Exchange a code once, for whoever has the verifier of its challenge."""
+        """Exchange a code once, for the owner of the verifier of its challenge."""
         origin = {"Access-Control-Allow-Origin": "*"}
         asked = self._codes.pop(form.get("code", ""), {})
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()

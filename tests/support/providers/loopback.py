@@ -20,7 +20,7 @@ from tests.support.worlds import vector_of
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came in."""
+    """A recorded request."""
 
     method: str
     path: str
@@ -95,7 +95,7 @@ class Loopback:
         return [asked for asked in self.asked if asked.path == path]
 
     def wait_for(self, path: str, count: int) -> int:
-        """Return how many requests to a path there are, once there are `count` or time is up.
+        """Return the number of requests to a path, after at least `count` or a timeout.
 
         A client that gives up early may have sent a request that is yet to be read here.
         """
@@ -104,7 +104,7 @@ class Loopback:
             return len(self.to(path))
 
     def hang_up(self) -> None:
-        """Close every connection that lies idle, as a server does that is restarted."""
+        """Close every idle connection, as a restarted server does."""
         for connection in list(self._open):
             # Its own thread may have closed it already.
             with suppress(OSError):
@@ -191,7 +191,7 @@ def _conversation(server: Loopback) -> type[BaseHTTPRequestHandler]:
 
 
 def drops(content: bytes) -> Iterator[bytes]:
-    """Give a reply byte by byte, and white space for ever after."""
+    """Send a reply byte by byte, and then white space forever."""
     yield from (content[place : place + 1] for place in range(len(content)))
     while True:
         yield b" "

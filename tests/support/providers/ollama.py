@@ -1,4 +1,4 @@
-"""Ollama, as far as embedding goes."""
+"""A server for embeddings of Ollama."""
 
 import re
 from collections.abc import Callable

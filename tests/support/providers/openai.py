@@ -10,7 +10,7 @@ PATH = "/v1/embeddings"
 class OpenAi(Loopback):
     """Embeds with one model; a token is a word. `keys` are the ones it knows, None if it asks none.
 
-    As the real one it says no to what is too long, too many or unknown, in its own words.
+    Like the real server, it refuses texts that are too long, too many, or for an unknown model.
     """
 
     def __init__(
@@ -79,6 +79,6 @@ class OpenAi(Loopback):
 
 
 def complaint(status: int, message: str, *, code: str | None = None, **headers: str) -> Answer:
-    """Return an error in the words of the real one."""
+    """Return an error in the words of the real server."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return Answer(status, {"error": error}, headers)

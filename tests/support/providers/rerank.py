@@ -1,4 +1,4 @@
-"""A server that speaks the protocols of rerank servers; it scores by words that texts share."""
+"""A server for the protocols of rerankers; it scores by shared words."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ MODEL = "word-ranker"
 
 
 def shared_words(query: str, text: str) -> float:
-    """Return how many words of a query a text has, and a little less for each further word."""
+    """Return the number of query words in a text, slightly less for each other word."""
     words = re.findall(r"\w+", text.lower())
     return len(set(re.findall(r"\w+", query.lower())).intersection(words)) - len(words) / 1000
 
@@ -46,7 +46,7 @@ class RerankServer(Loopback):
         return self.reply([shared_words(content["query"], text) for text in texts])
 
     def reply(self, scores: list[Any], order: list[int] | None = None) -> Answer:
-        """Return scores as the real servers do: the best first, llama.cpp in the order of texts."""
+        """Return scores as real servers do: best first, or for llama.cpp in the order of texts."""
         places = list(range(len(scores))) if order is None else order
         if order is None and self.shape != "llama.cpp":
             places.sort(key=lambda place: -scores[place])
