@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -17,7 +17,6 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.extensions.crawl.web import WebPages
 from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
@@ -49,6 +48,9 @@ from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, Pars
 from truespan.types.text import CanonicalText, Loaded, Sentence
 from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
+
+if TYPE_CHECKING:
+    from truespan.extensions.crawl.web import WebPages
 
 
 class DirectParser:
@@ -256,7 +258,7 @@ def make_library(
     parser: SourceParser | None = None,
     defaults: str | None = None,
     watcher: FolderWatcher | None = None,
-    pages: WebPages | None = None,
+    pages: "WebPages | None" = None,
 ) -> LibraryFixture:
     """Create or open a library in a folder, with its index in memory.
 

@@ -37,6 +37,7 @@ from truespan.maintenance.repair import RepairReport, apply_observed_repairs, ap
 from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
 from truespan.retrieval.query import calibration_of, embedder_for
+from truespan.tables import require, tables
 from truespan.types.document import RevisionRef
 from truespan.types.maintenance import MAX_SAMPLE, Check, Verdict
 from truespan.types.request import check_whole
@@ -53,9 +54,6 @@ _EMBEDDER_ERRORS = (
     *(errors.ProviderBadReply, errors.ProviderRefused, errors.ProviderUnavailable),
 )
 """Errors that prevent embedding, but not writing points whose vectors are stored."""
-
-_QUEUE_WARNING_RATIO = 0.8
-"""The doctor warns when the queue is filled above this part of its limit."""
 
 
 class Doctor(Struct, frozen=True):
@@ -106,7 +104,9 @@ class Doctor(Struct, frozen=True):
         if machine:
             plan.checks = self.components.check_environment()
             if sees_everything:
-                plan.checks += check_queue(self.components, scopes)
+                if self.components.queue.queue_id is not None:
+                    check = require(tables().components.get("queue_check"), "queue", "cluster")
+                    plan.checks += check(self.components.queue, self.components.store, scopes)
                 plan.checks += check_similarity(self.components, scopes)
             # The models of named generations, which readers are sent to.
             for record in records.values():
@@ -374,50 +374,6 @@ def repair_world(
     erased = components.remover().finish_erasures()
     report.erasures, report.erasures_waiting = erased.done, erased.waiting
     return report
-
-
-def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Check]:
-    """Give the checks of the job queue; none where the submitting process runs its jobs."""
-    if components.queue.queue_id is None:
-        return
-    store = components.store
-    try:
-        # Read jobs before the queue: a job is recorded before it is submitted.
-        open_jobs = [
-            (scope, job.id)
-            for scope in {scope.world: scope for scope in scopes}.values()
-            for job in store.jobs.all(scope)
-            if job.background and not job.state.is_over
-        ]
-        status = components.queue.status()
-        if status is None:
-            return
-        missing = [entry for entry in open_jobs if entry[1] not in status.ordered]
-        # Jobs that ended between the two reads are not missing.
-        records = [store.jobs.find(scope, job) for scope, job in missing]
-        lost = sum(record is not None and not record.state.is_over for record in records)
-    except errors.TruespanError as error:
-        yield Check("job queue", Verdict.PROBLEM, error.message, error.advice)
-        return
-    if status.workers:
-        yield Check("workers", Verdict.OK, f"{status.workers} running")
-    else:
-        verdict = Verdict.PROBLEM if open_jobs else Verdict.WARNING
-        remedy = "Start 'truespan worker' and keep it up."
-        yield Check("workers", verdict, "none is running", remedy)
-    is_filling = status.waiting >= status.max_waiting * _QUEUE_WARNING_RATIO
-    yield Check(
-        "queued jobs",
-        Verdict.WARNING if is_filling else Verdict.OK,
-        f"{status.waiting} of at most {status.max_waiting}",
-        "Start more workers." if is_filling else "",
-    )
-    for name, count, remedy in (
-        ("jobs of workers that are gone", status.orphaned, "Any running worker takes them over."),
-        ("jobs missing from the queue", lost, "A worker submits them within five minutes."),
-    ):
-        verdict = Verdict.WARNING if count else Verdict.OK
-        yield Check(name, verdict, str(count or "none"), remedy if count else "")
 
 
 def check_similarity(components: Components, scopes: Sequence[Scope]) -> Iterator[Check]:

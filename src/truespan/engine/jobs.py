@@ -198,12 +198,6 @@ class DoctorRequest(Struct, frozen=True):
     self_test: bool
 
 
-def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
-    """Return the request of a doctor job as JSON."""
-    options = {"apply": apply, "embed_sample": embed_sample, "self_test": self_test}
-    return json.dumps(options, sort_keys=True)
-
-
 def background_repair(components: Components) -> Callable[[Scope], object]:
     """Return the function that repairs what a search found, or queues that for a worker."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
@@ -300,9 +301,9 @@ class World(WorldQueries, WorldIngestion, Extended):
         """
         check_whole("embed_sample", embed_sample, 0, MAX_SAMPLE)
         if background:
-            from truespan.engine.jobs import DOCTOR, doctor_request, submit_maintenance
+            from truespan.engine.jobs import DOCTOR, DoctorRequest, submit_maintenance
 
-            request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
+            request = encode(DoctorRequest(apply, embed_sample, self_test)).decode()
             scope = self.access.maintenance_scope()
             return submit_maintenance(self._components, scope, DOCTOR, request)
         from truespan.engine.doctor import Doctor

@@ -24,6 +24,7 @@ def register(tables: Tables) -> None:
         "index": f"{_HERE}.configured:make_index",
         "index_check": f"{_HERE}.configured:check_server",
         "queue": f"{_HERE}.configured:make_queue",
+        "queue_check": f"{_HERE}.queue_check:check_queue",
         "restore": f"{_HERE}.backup:restore_to_server",
         "snapshots": f"{_HERE}.backup:make_snapshots",
     }
