@@ -11,7 +11,9 @@ def register(tables: Tables) -> None:
     tables.formats.append(
         FileFormat(name="cards", endings=(".cards",), load="index_cards.cards:load", is_text=True)
     )
-    tables.embedders["words"] = EmbeddingProvider("index_cards.models:make_embedder")
+    tables.embedders["words"] = EmbeddingProvider(
+        "index_cards.models:make_embedder", settings="index_cards.models:WordSettings"
+    )
     tables.rerankers["words"] = RerankerKind(
         "index_cards.models:make_reranker", settings=("model",)
     )

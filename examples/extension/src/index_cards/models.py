@@ -6,9 +6,19 @@ from array import array
 from collections.abc import Sequence
 from zlib import crc32
 
+import msgspec
+
 from truespan.providers.context import ModelContext
+from truespan.settings.catalogue import Count
 from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile
 from truespan.types.vectors import Vector
+
+
+class WordSettings(msgspec.Struct, frozen=True):
+    """The embedder of words."""
+
+    dimensions: Count = 256
+    """Number of directions; words that share one are alike."""
 
 
 def words_of(text: str) -> list[str]:
@@ -19,18 +29,20 @@ def words_of(text: str) -> list[str]:
 class WordEmbedder:
     """An embedder with a direction for each word."""
 
-    profile = EmbeddingProfile(
-        provider="words",
-        model="crc32",
-        revision="1",
-        dimensions=256,
-        distance=Distance.COSINE,
-        document_mode="document",
-        query_mode="query",
-        input_limit=512,
-    )
     endpoint = "this process"
     limits = EmbeddingLimits(items=64, in_flight=1, joint=False)
+
+    def __init__(self, dimensions: int) -> None:
+        self.profile = EmbeddingProfile(
+            provider="words",
+            model="crc32",
+            revision="1",
+            dimensions=dimensions,
+            distance=Distance.COSINE,
+            document_mode="document",
+            query_mode="query",
+            input_limit=512,
+        )
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return [self.embed_query(text) for text in texts]
@@ -56,8 +68,8 @@ class WordReranker:
         return [float(len(wanted.intersection(words_of(text)))) for text in texts]
 
 
-def make_embedder(_: ModelContext) -> WordEmbedder:
-    return WordEmbedder()
+def make_embedder(context: ModelContext) -> WordEmbedder:
+    return WordEmbedder(context.settings.value_of("words_dimensions"))
 
 
 def make_reranker(_: ModelContext, __: float) -> WordReranker:
