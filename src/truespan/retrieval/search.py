@@ -517,7 +517,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
     """Return the part of a chunk to show: the chunk, one sentence, or the chunk with neighbours."""
     chunk, document = found.chunk, found.document
     figure = chunk.figure
-    return copy_fields(
+    passage = copy_fields(
         Passage,
         part,
         document,
@@ -534,8 +534,13 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         parent_chunk_id=parent_id(found, scope) if figure else None,
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
         text_language=language_of_passage(part, contract=contract),
-        content=part.text if contract else UNSET,
-        start_char=part.start if contract else UNSET,
-        end_char=part.end if contract else UNSET,
-        space_id=scope.world if contract else UNSET,
+    )
+    if not contract:
+        return passage
+    return replace(
+        passage,
+        content=part.text,
+        start_char=part.start,
+        end_char=part.end,
+        space_id=scope.world,
     )

@@ -165,8 +165,8 @@ def score_read(
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
     counts, query_words = _read_counts(store, scope, world, position, language, tail, query)
-    finds_compounds = not world.defaults.values.plain
-    if finds_compounds and not COMPOUNDING.isdisjoint(counts.stemmers):
+    plain = world.defaults.values.plain
+    if not plain and not COMPOUNDING.isdisjoint(counts.stemmers):
         query_words = counts.expand_compounds(query_words)
 
     find = counts.find
@@ -174,8 +174,7 @@ def score_read(
     def suggest(word: QueryWord) -> Forms:
         return suggest_terms(word, counts.similar_terms, lambda forms: len(find(forms).places))
 
-    corrects = not world.defaults.values.plain
-    corrected, matches = match_words(query_words, find, suggest if corrects else None)
+    corrected, matches = match_words(query_words, find, None if plain else suggest)
     lengths = counts.lengths
     takes_part = lengths != NOT_COUNTED
     chunks, total = int(takes_part.sum()), int(lengths[takes_part].sum())

@@ -42,6 +42,7 @@ from truespan.extensions.server.mcp.writing import (
 from truespan.types.bundle import NOTHING_CLOSE, ContextBundle, Notice, SearchResult
 from truespan.types.note import FoundNote
 from truespan.types.reading import ReadingPosition
+from truespan.types.request import Defaults
 
 if TYPE_CHECKING:
     from truespan.engine.reader import Reader
@@ -161,12 +162,11 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
     summary += _name_notes(bundle)
-    tables = not bundle.metadata.defaults.values.plain
     warnings = bundle.metadata.warnings
     # Said first, so that a model that reads the passages knows it.
     far = [notice for notice in warnings if notice == NOTHING_CLOSE]
     others = [notice for notice in warnings if notice not in far]
-    shown = _with_summary(passages, summary, others, tables=tables)
+    shown = _with_summary(passages, summary, others, bundle.metadata.defaults)
     return [*(notice.message for notice in far), *shown]
 
 
@@ -185,8 +185,7 @@ def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
-    tables = not bundle.metadata.defaults.values.plain
-    return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
+    return _with_summary(passages, summary, bundle.metadata.warnings, bundle.metadata.defaults)
 
 
 def _render_search(_: World, result: SearchResult) -> list[str]:
@@ -195,8 +194,7 @@ def _render_search(_: World, result: SearchResult) -> list[str]:
     summary = f"{found}. Searched {_chunks(funnel.in_scope)}: {funnel.fetched} fetched at or above "
     summary += f"a similarity of {result.floor:g}, {funnel.verified} verified, "
     summary += f"{funnel.returned} shown."
-    tables = not result.defaults.values.plain
-    return _with_summary(passages, summary, result.warnings, tables=tables)
+    return _with_summary(passages, summary, result.warnings, result.defaults)
 
 
 def _count(passages: Sequence[TextPassage]) -> str:
@@ -208,10 +206,11 @@ def _chunks(count: int) -> str:
 
 
 def _with_summary(
-    passages: Sequence[TextPassage], summary: str, warnings: Sequence[Notice], *, tables: bool
+    passages: Sequence[TextPassage], summary: str, warnings: Sequence[Notice], defaults: Defaults
 ) -> list[str]:
     """Return a block with the passages, if there are any, and one that describes them."""
     described = "\n".join([summary, *(f"Warning: {notice.message}" for notice in warnings)])
+    tables = not defaults.values.plain
     shown = [render_passages(passages, tables=tables)] if passages else []
     return [*shown, described]
 
