@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine-only",
         action="store_true",
-        help="leave out test files that name an extension, which may be absent",
+        help="leave out all but fast tests that need no extension, which may be absent",
     )
     parser.addoption("--shard", metavar="K/N", help="run the K-th of N parts of the tests only")
 
@@ -108,10 +108,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files of tests that need an extension, if only the engine is there."""
+    """Leave out the files that cannot be imported, if only the engine is there."""
     if not config.getoption("--engine-only") or collection_path.suffix != ".py":
         return None
-    return not fast.is_of_engine(collection_path) or None
+    return not (fast.is_fast(collection_path) and fast.is_of_engine(collection_path)) or None
 
 
 @pytest.fixture
@@ -146,6 +146,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[promises.CLAIMED] = promises.claims_of(items)
     if config.getoption("--fast"):
         fast.deselect_slow(config, items)
+    if config.getoption("--engine-only"):
+        leave_out(
+            config, items, {item for item in items if item.get_closest_marker("needs_extension")}
+        )
     leave_out_repeated_rows(config, items)
     if shard := config.getoption("--shard"):
         leave_out_other_shards(config, items, str(shard))

@@ -15,7 +15,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tests.support.fast import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "truespan"
@@ -38,8 +41,8 @@ def copy_without(names: list[str], folder: Path) -> None:
     shutil.copytree(SOURCE, folder / "truespan", ignore=leave_out)
 
 
-def run_without(names: list[str], command: list[str], seconds: int) -> bool:
-    """Run a Python command on a copy without extensions, and return whether it succeeded."""
+def run_without(names: list[str], command: list[str], seconds: int) -> tuple[bool, str]:
+    """Run a Python command on a copy without extensions: whether it succeeded, and its output."""
     with tempfile.TemporaryDirectory() as folder:
         copy_without(names, Path(folder))
         environment = {**os.environ, "PYTHONPATH": folder, "HOME": folder}
@@ -48,8 +51,26 @@ def run_without(names: list[str], command: list[str], seconds: int) -> bool:
             cwd=ROOT, env=environment, timeout=seconds, text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-    print(done.stdout[-6000:] if done.returncode else done.stdout.splitlines()[-1], flush=True)
-    return done.returncode == 0
+    return done.returncode == 0, done.stdout
+
+
+def follow_path(names: list[str]) -> tuple[bool, str]:
+    """Follow the README's path on a copy without extensions."""
+    return run_without(names, ["-c", PATH], PATH_SECONDS)
+
+
+def run_tests(names: list[str]) -> tuple[bool, str]:
+    """Run the engine's fast tests on a copy without extensions."""
+    options = ["-n", "auto", "--dist", "loadfile", "--fast", "--engine-only"]
+    folders = [f"tests/{folder}" for folder in FOLDERS]
+    return run_without(names, ["-m", "pytest", *options, *folders], TEST_SECONDS)
+
+
+def report(what: str, outcome: tuple[bool, str]) -> bool:
+    """Print the outcome of a check, and return whether it failed."""
+    succeeded, output = outcome
+    print(f"{what}: {output.splitlines()[-1] if succeeded else output[-6000:]}", flush=True)
+    return not succeeded
 
 
 PATH = """
@@ -79,20 +100,17 @@ with tempfile.TemporaryDirectory() as folder:
 def main(arguments: list[str]) -> int:
     """Check the border, and return the exit code."""
     extensions = find_extensions()
-    failed = []
-    for name in arguments or extensions:
-        print(f"without {name}: ", end="", flush=True)
-        if not run_without([name], ["-c", PATH], PATH_SECONDS):
-            failed.append(name)
+    cases = {f"without {name}": [name] for name in arguments or extensions}
     if not arguments:
-        print("without any: ", end="", flush=True)
-        tests = ["-m", "pytest", "-n", "auto", "--fast", "--engine-only"]
-        if not run_without(extensions, ["-c", PATH], PATH_SECONDS) or not run_without(
-            extensions, tests, TEST_SECONDS
-        ):
-            failed.append("all of them")
+        cases["without any"] = extensions
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = zip(cases, pool.map(follow_path, cases.values()), strict=True)
+        failed = [what for what, outcome in outcomes if report(what, outcome)]
+    what = "tests without any"
+    if not arguments and report(what, run_tests(extensions)):
+        failed.append(what)
     if failed:
-        print(f"the engine does not work without: {', '.join(failed)}")
+        print(f"the engine does not work: {', '.join(failed)}")
     return bool(failed)
 
 

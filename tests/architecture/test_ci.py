@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 def test_every_change_is_checked_for_format_rules_types_and_tests() -> None:
     steps = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "make" in line]
     makefile = (ROOT / "Makefile").read_text()
-    assert steps == ["make lint", "make types", "make test", "make test-page"]
+    targets = ("lint", "types", "test", "test-page", "border")
+    assert steps == [f"make {target}" for target in targets]
     for command in ("ruff format --check .", "ruff check .", "pyright", "-m pytest"):
         assert command in makefile
     assert "line-length = 100" in (ROOT / "pyproject.toml").read_text()

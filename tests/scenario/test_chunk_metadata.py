@@ -290,6 +290,7 @@ FOUND: dict[str, tuple[str, str | None, str | None]] = {
 }
 
 
+@pytest.mark.needs_extension
 @proves("loader.sheets", "ingest.no-duplicates")
 def test_folder_of_many_formats_is_found_with_places(tmp_path: Path) -> None:
     folder = tmp_path / "files"
@@ -312,6 +313,7 @@ def test_folder_of_many_formats_is_found_with_places(tmp_path: Path) -> None:
     assert world.ingest(str(folder)).unchanged == len(FILES) + 1
 
 
+@pytest.mark.needs_extension
 @proves("loader.sheets")
 def test_number_is_found_with_its_sheet_and_cells(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")

@@ -303,6 +303,7 @@ def chapters(count: int, start: int = 0) -> dict[str, str]:
     }
 
 
+@pytest.mark.needs_extension
 @proves("calibration.from-documents")
 def test_unmeasured_model_is_calibrated_from_the_documents(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=WordEmbedder(), defaults="recommended")
@@ -332,6 +333,7 @@ def test_unmeasured_model_is_calibrated_from_the_documents(tmp_path: Path) -> No
     assert world.evaluation.calibration() == MEASURED
 
 
+@pytest.mark.needs_extension
 @proves("calibration.from-documents")
 def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="contract")
@@ -347,6 +349,7 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
 
 
+@pytest.mark.needs_extension
 @proves("calibration.from-documents")
 def test_world_is_measured_again_only_after_growing_a_lot(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
@@ -363,6 +366,7 @@ def test_world_is_measured_again_only_after_growing_a_lot(tmp_path: Path) -> Non
     assert not measured(10, 60)
 
 
+@pytest.mark.needs_extension
 @proves("calibration.from-documents")
 def test_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
     lib = make_library(tmp_path, defaults="recommended")

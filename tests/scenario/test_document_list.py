@@ -21,6 +21,8 @@ from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
 from truespan.types.source import Upload
 
+pytestmark = pytest.mark.needs_extension
+
 TEXT = " ".join(f"Lamp {number} of the quay burned until the morning came." for number in range(60))
 
 

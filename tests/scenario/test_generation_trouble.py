@@ -162,6 +162,7 @@ def test_change_rejected_by_the_model_of_a_domain_is_invisible(tmp_path: Path) -
         assert not any("poison" in passage.text for passage in found)
 
 
+@pytest.mark.needs_extension
 @proves("generation.golden-queries-first")
 @pytest.mark.parametrize(
     "wrong", [{"golden": "nothing.yaml"}, {"golden": "bad.jsonl"}, {"domain_key": " k "}]

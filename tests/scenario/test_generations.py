@@ -140,6 +140,7 @@ def golden(folder: Path, phrase: str) -> str:
     return str(path)
 
 
+@pytest.mark.needs_extension
 @pytest.mark.contract
 @proves("generation.golden-queries-first")
 def test_failing_golden_queries_do_not_move_the_alias(tmp_path: Path) -> None:
@@ -155,6 +156,7 @@ def test_failing_golden_queries_do_not_move_the_alias(tmp_path: Path) -> None:
     assert lib.scope(world).generation.number == 1
 
 
+@pytest.mark.needs_extension
 @proves("generation.golden-queries-first")
 def test_golden_queries_are_run_on_both_before_the_alias_moves(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
@@ -268,6 +270,7 @@ def test_gate_of_another_extension_refuses_a_promotion(
     assert lib.scope(world).generation.number == 1
 
 
+@pytest.mark.needs_extension
 @proves("generation.golden-queries-first")
 def test_failing_golden_queries_of_an_ingestion_do_not_move_the_alias(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
@@ -289,6 +292,7 @@ def test_failing_golden_queries_of_an_ingestion_do_not_move_the_alias(lib: Libra
     assert world.search("tower", floor=0.0, documents=["tower.md"]).passages
 
 
+@pytest.mark.needs_extension
 @proves("generation.golden-queries-first")
 def test_ingestion_is_compared_with_earlier_results(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
@@ -302,6 +306,7 @@ def test_ingestion_is_compared_with_earlier_results(lib: LibraryFixture) -> None
     assert [record.generation.number for record in world.generations.list()] == [1]
 
 
+@pytest.mark.needs_extension
 @proves("generation.golden-queries-first")
 def test_golden_query_about_a_new_document_is_judged_after_it(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)

@@ -12,6 +12,8 @@ from truespan.errors import InvalidArgument
 from truespan.types.request import Mode
 from truespan.types.trust import Match
 
+pytestmark = pytest.mark.needs_extension
+
 BOOK = """# The Lamp
 
 ## One

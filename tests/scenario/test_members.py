@@ -18,6 +18,8 @@ from truespan.types.job import JobState
 from truespan.types.metadata import read_metadata
 from truespan.types.source import Upload
 
+pytestmark = pytest.mark.needs_extension
+
 FILES = {
     "guide.md": "# Guide\n\nThe lamp burns in the hut.",
     "notes/north.txt": "The ferry leaves at four.",

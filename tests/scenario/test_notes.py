@@ -262,6 +262,7 @@ def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: 
     assert replies[0][0]
 
 
+@pytest.mark.needs_extension
 @proves("notes.found-by-queries")
 def test_notes_respect_the_token_budget(lib: LibraryFixture) -> None:
     reader = reader_at(write(lib, BOOK), 9)

@@ -54,6 +54,7 @@ class AnsweringTrial(Trial):
                 yield f"{name} {query}", frozen(reader.answer(query))
 
 
+@pytest.mark.needs_extension
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("seed", in_test_or_prove([11], [11, 12]))

@@ -202,6 +202,7 @@ def codes(answer: Answer) -> set[str]:
     return {notice.code for notice in answer.warnings}
 
 
+@pytest.mark.needs_extension
 @proves("support.sentences")
 def test_unsupported_sentences_of_a_model_are_reported(tmp_path: Path) -> None:
     reply = "The key hangs on hook seven [1]. Otto Brand took it in 1904 [1]."
@@ -228,6 +229,7 @@ def test_answer_without_the_support_check_says_not_checked(
     assert "reply_not_checked" in codes(answer)
 
 
+@pytest.mark.needs_extension
 @proves("support.sentences")
 def test_long_reply_is_checked_in_part(tmp_path: Path) -> None:
     reply = "It was on 3 May 1871. " * 800
@@ -249,6 +251,7 @@ def test_answer_without_a_model_has_no_support(tmp_path: Path) -> None:
         assert "support" not in msgspec.to_builtins(answer)
 
 
+@pytest.mark.needs_extension
 @proves("support.sentences")
 @pytest.mark.parametrize(
     ("reply", "warned"),
@@ -268,6 +271,7 @@ def test_answer_without_valid_citations_or_quotes_is_marked(
     assert found - {"unsupported_sentence", "thresholds_not_calibrated"} == warned
 
 
+@pytest.mark.needs_extension
 @proves("support.sentences")
 def test_answer_from_memory_has_no_support(tmp_path: Path) -> None:
     made = study(tmp_path, fallback=Scripted("Vienna is old. It lies on a river."))
@@ -282,6 +286,7 @@ def test_answer_from_memory_has_no_support(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.needs_extension
 @proves("support.linear")
 def test_only_a_measured_or_chosen_floor_embeds_sentences(tmp_path: Path) -> None:
     embedder = ScoreEmbedder(profile=other_profile(dimensions=4))
@@ -314,6 +319,7 @@ class Failing(ScoreEmbedder):
         return super().embed_documents(texts)
 
 
+@pytest.mark.needs_extension
 @proves("support.sentences")
 def test_failed_embedder_withholds_no_answer(tmp_path: Path) -> None:
     embedder = Failing(profile=other_profile(dimensions=4))

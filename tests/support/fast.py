@@ -28,7 +28,8 @@ _STARTS_PROCESS = re.compile(
     r"truespan\.open|postgres|fork|make_certificate)\b"
 )
 _NEEDS_EXTENSION = re.compile(
-    r"truespan\.extensions\b|needs_extension|\.generations\.|update_alias=True"
+    r"truespan\.extensions\b|^pytestmark = .*needs_extension|\.generations\.|update_alias=True",
+    re.MULTILINE,
 )
 _EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 
@@ -43,7 +44,7 @@ def is_fast(file: Path) -> bool:
 
 
 def is_of_engine(file: Path) -> bool:
-    """Return whether a test file needs no extension."""
+    """Return whether a file of tests needs no extension, except for single tests marked so."""
     return not _NEEDS_EXTENSION.search(file.read_text())
 
 

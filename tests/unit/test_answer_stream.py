@@ -202,6 +202,7 @@ def test_figures_do_not_displace_text_and_reach_no_model(tmp_path: Path) -> None
     assert answer.sources_used == "partial"
 
 
+@pytest.mark.needs_extension
 @pytest.mark.contract
 @pytest.mark.parametrize(
     "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidArgument("So."), OSError()]

@@ -34,6 +34,7 @@ def test_no_identity_provider_is_configured_by_default(tmp_path: Path) -> None:
     assert identities_of(tmp_path, "") is None
 
 
+@pytest.mark.needs_extension
 def test_rules_are_read_in_order(tmp_path: Path) -> None:
     text = """
     [[auth.rules]]
@@ -82,6 +83,7 @@ def test_contradictory_settings_are_refused(tmp_path: Path, text: str) -> None:
         identities_of(tmp_path, text)
 
 
+@pytest.mark.needs_extension
 def test_keys_may_be_in_a_file_and_the_issuer_in_the_environment(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps({"keys": []}), encoding="utf-8")
     text = AUTH.replace("jwks_url", "jwks_file").replace(

@@ -161,6 +161,7 @@ def test_wrong_model_is_reported_at_once(tmp_path: Path) -> None:
     assert files(lib) == []
 
 
+@pytest.mark.needs_extension
 def test_caller_without_write_permission_submits_nothing(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     reading = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.READ}))
@@ -264,6 +265,7 @@ def closed_while_running(lib: LibraryFixture, *waiting: bytes) -> list[Job]:
     return jobs
 
 
+@pytest.mark.needs_extension
 def test_closing_interrupts_the_running_job_and_reopening_resumes(tmp_path: Path) -> None:
     jobs = closed_while_running(make_library(tmp_path), b"Second.", b"Third.")
 
@@ -323,6 +325,7 @@ def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns:
     return job
 
 
+@pytest.mark.needs_extension
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, state: str) -> None:
     world = lib.world(a__txt=STORY)
@@ -333,6 +336,7 @@ def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, s
     assert lib.library.server.resume_waiting() == []
 
 
+@pytest.mark.needs_extension
 def test_deliberately_stopped_job_is_not_resumed(lib: LibraryFixture, world: World) -> None:
     def stop(_: object) -> None:
         raise KeyboardInterrupt
@@ -349,6 +353,7 @@ def test_deliberately_stopped_job_is_not_resumed(lib: LibraryFixture, world: Wor
     assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED, JobState.CANCELLED}
 
 
+@pytest.mark.needs_extension
 def test_crashing_job_is_not_resumed_forever(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     job = left_by(lib, world, state="running", crashes=MAX_CRASHES - 2)

@@ -1,5 +1,6 @@
 """The figures of `bench.quality`: how rankings are combined, scored and tabulated."""
 
+import pytest
 from bench.quality import (
     HALF,
     METHODS,
@@ -17,6 +18,8 @@ from bench.quality import (
 )
 
 from truespan.types.request import Mode
+
+pytestmark = pytest.mark.needs_extension
 
 A = Candidate("a", "d", "one", 0.9, 0.0)
 B = Candidate("b", "d", "two", 0.8, 4.0)

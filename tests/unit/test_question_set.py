@@ -3,6 +3,8 @@
 import pytest
 from bench.question_set import NOVELS, QUESTIONS, locate, read_books, read_questions
 
+pytestmark = pytest.mark.needs_extension
+
 
 def test_every_answer_is_one_sentence_of_its_book() -> None:
     books = read_books()

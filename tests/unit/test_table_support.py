@@ -1,5 +1,6 @@
 """The support check on tables: a number or name counts in its own row and column."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
@@ -7,6 +8,8 @@ from tests.support.rows import each_row
 from tests.unit.test_support import NAME, NEGATION, NUMBER, check_answer, passage
 from truespan.types.answer import SupportReason
 from truespan.types.trust import Visible
+
+pytestmark = pytest.mark.needs_extension
 
 RENTS = replace(
     passage("City | Rent | Deposit\nBerlin | 300 | 900\nHamburg | 420 | 1260\nBonn | 510 | 1530"),
