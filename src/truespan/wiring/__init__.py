@@ -43,7 +43,7 @@ from truespan.settings.catalogue import (
     Settings,
     StoreSettings,
 )
-from truespan.tables import require, tables
+from truespan.tables import import_member, require, tables
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check
 from truespan.types.profile import EmbeddingLimits
@@ -54,10 +54,7 @@ from truespan.wiring.storage import component
 
 if TYPE_CHECKING:
     from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
-    from truespan.files.assets import AssetFolder, PictureFolder
-    from truespan.files.keys import UsageKey
     from truespan.files.sources import FileSources
-    from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.store import Store
@@ -136,7 +133,7 @@ def open_library(
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
     model = _local_model(settings)
-    wordpiece = defer(partial(_wordpiece, model))
+    wordpiece = load("truespan.providers.token_counter:WordPieceCounter", model)
     context = ModelContext(
         settings=settings,
         folder=folder,
@@ -146,10 +143,21 @@ def open_library(
         counter=wordpiece,
         paces=store.limits if on_server else None,
     )
-    assets = defer(partial(_assets, folder, settings))
-    pictures = _pictures(folder, settings)
-    usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
+    assets = load(
+        "truespan.files.assets:AssetFolder",
+        storage.assets_folder(folder, settings),
+        reserve=DISK_RESERVE,
+    )
+    pictures = None
+    if settings.pictures_max_mib:
+        pictures = load(
+            "truespan.files.assets:PictureFolder",
+            folder / storage.PICTURES_FOLDER,
+            max_bytes=settings.pictures_max_mib * MEBIBYTE,
+            reserve=DISK_RESERVE,
+        )
+    usage_key = load("truespan.files.keys:UsageKey", folder / storage.USAGE_KEY_FILE)
     parser = defer(make_parser)
     workers = defer(partial(_workers, settings, parser, counter or wordpiece))
     rerank = providers.rerank_options(context, reranker)
@@ -196,7 +204,12 @@ def open_library(
             conversations=providers.conversation_rules(settings),
             pages=defer(partial(component, "pages", "crawl", settings, clock, max_bytes)),
             watch_folders=partial(component, "watch_folders", "crawl"),
-            uploads=defer(partial(_uploads, folder, settings)),
+            uploads=load(
+                "truespan.files.uploads:UploadFolder",
+                folder / UPLOADS_FOLDER,
+                reserve=DISK_RESERVE,
+                max_bytes=max_bytes,
+            ),
             signing_keys=defer(partial(component, "signing_keys", "proof", folder, settings)),
             signs_questions=settings.sign_questions,
             pictures=pictures,
@@ -289,12 +302,6 @@ def _local_model(settings: Settings) -> LocalModel:
     return LocalModel(Path(settings.model_folder) if settings.model_folder else None)
 
 
-def _wordpiece(model: LocalModel) -> TokenCounter:
-    from truespan.providers.token_counter import WordPieceCounter
-
-    return WordPieceCounter(model)
-
-
 def _sources(settings: Settings) -> FileSources:
     from truespan.files.sources import FileSources
     from truespan.parsing import may_hold_members, supported
@@ -318,40 +325,6 @@ def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) ->
 
     jobs = settings.ingest.jobs or default_jobs()
     return DraftWorkers(jobs, parser, counter, count_chunks)
-
-
-def _assets(folder: Path, settings: Settings) -> AssetFolder:
-    from truespan.files.assets import AssetFolder
-
-    return AssetFolder(storage.assets_folder(folder, settings), reserve=DISK_RESERVE)
-
-
-def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
-    max_bytes = settings.pictures_max_mib * MEBIBYTE
-    if not max_bytes:
-        return None
-
-    def make() -> PictureFolder:
-        from truespan.files.assets import PictureFolder
-
-        path = folder / storage.PICTURES_FOLDER
-        return PictureFolder(path, max_bytes=max_bytes, reserve=DISK_RESERVE)
-
-    return defer(make)
-
-
-def _uploads(folder: Path, settings: Settings) -> UploadFolder:
-    from truespan.files.uploads import UploadFolder
-
-    max_bytes = settings.source_max_mib * MEBIBYTE
-    path = folder / UPLOADS_FOLDER
-    return UploadFolder(path, reserve=DISK_RESERVE, max_bytes=max_bytes)
-
-
-def _usage_key(folder: Path) -> UsageKey:
-    from truespan.files.keys import UsageKey
-
-    return UsageKey(folder / storage.USAGE_KEY_FILE)
 
 
 def make_preparation(folder: Path, settings: Settings) -> Preparation:
@@ -428,6 +401,11 @@ T = TypeVar("T")
 def defer(make: Callable[[], T]) -> T:
     """Return a proxy of the object that `make` returns; `make` is called once, when needed."""
     return cast("T", _Deferred(make))
+
+
+def load(path: str, *arguments: Any, **options: Any) -> Any:
+    """Return a proxy of an object of a class, which is imported when the object is needed."""
+    return defer(lambda: import_member(path)(*arguments, **options))
 
 
 # Shared by threads: the part that it stands for is created under a lock, once.
