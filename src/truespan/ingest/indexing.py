@@ -355,8 +355,14 @@ def embed_pending(
         nonlocal chunks
         chunks += count
         if on_progress is not None:
-            embedded, name = indexer.counts.embedded, f"document {ref.document}"
-            on_progress(Progress(0.0, 0, len(refs), chunks, embedded, name))
+            on_progress(
+                Progress(
+                    documents_total=len(refs),
+                    chunks=chunks,
+                    embedded=indexer.counts.embedded,
+                    current=f"document {ref.document}",
+                )
+            )
 
     if refs:
         indexer.index_revisions(refs, on_chunks)

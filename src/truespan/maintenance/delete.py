@@ -290,11 +290,14 @@ class Remover(Struct, frozen=True):
         return tuple(removed)
 
     def _receipt(self, world: World, rows: Mapping[str, int], **own: Any) -> Receipt:
-        sorted_rows = dict(sorted(rows.items()))
-        record = Receipt(
-            world.name, world.id, None, None, world.name, self.clock.now(), rows=sorted_rows
+        whole = {"number": None, "doc_id": None, "name": world.name}
+        return Receipt(
+            world=world.name,
+            world_id=world.id,
+            deleted_at=self.clock.now(),
+            rows=dict(sorted(rows.items())),
+            **whole | own,
         )
-        return replace(record, **own)
 
     def _erase_files(self, receipt: Receipt, *, erase: bool) -> Receipt:
         kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
