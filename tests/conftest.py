@@ -128,7 +128,7 @@ def world(lib: worlds.LibraryFixture) -> World:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Choose the defaults of the test's worlds, before any fixture creates one.
 
-    Removes what writes the log of an earlier test too: its stream was closed with that test.
+    Also removes the log handler of an earlier test, whose stream is closed.
     """
     marked = (name for name in ("contract", "recommended") if item.get_closest_marker(name))
     use_defaults(next(marked, str(item.config.getoption("--defaults"))))
@@ -141,7 +141,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests of SQLite if another store was chosen for the whole run.
 
-    What the tests claim is gathered first, before anybody else leaves some of them out.
+    The claims of tests are collected first, before any other plugin deselects tests.
     """
     config.stash[promises.CLAIMED] = promises.claims_of(items)
     if config.getoption("--fast"):
@@ -237,7 +237,7 @@ def _defaults(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _stores(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Give places the store of the test's column, and close what it left open on a server.
+    """Give places the store of the test's column, and close the stores it left open on a server.
 
     What a test shares with others is theirs to close.
     """

@@ -58,7 +58,7 @@ def load() -> tuple[Promise, ...]:
 
 
 def claims_of(items: Iterable[pytest.Item]) -> Claims:
-    """Return what collected tests claim; the parameters of one function count together."""
+    """Return the claims of collected tests; the parameters of one function count together."""
     claims: Claims = {}
     for item in items:
         node = item.nodeid.partition("[")[0]

@@ -107,7 +107,7 @@ async def _call(method: Callable[..., Any], *arguments: Any, **options: Any) -> 
 async def _stream(
     method: Callable[..., Iterator[Any]], *arguments: Any, **options: Any
 ) -> AsyncIterator[Any]:
-    """Yield what an iterator of the library gives; closing this one ends that one."""
+    """Yield the items of an iterator of the library; closing the generator closes the iterator."""
     token = CancelToken()
     ended = object()
 

@@ -1,10 +1,10 @@
 """Tables that extensions add rows to, and the discovery of installed extensions.
 
-Owns: the types of the rows; finding and calling each extension's `register`.
-Does not own: the engine's own formats, models and commands, which stand beside their code.
-Must hold: registering imports no parser, no model and no interface, because a row names its
-function by a path; this module imports nothing heavy, because `truespan --help` reads it; nothing
-that verifies, reveals, packs or scopes text can be added or replaced.
+Owns: the types of the rows; finding and calling each extension's `register`. Does not own: the
+engine's own formats, models and commands, which are listed beside their code. Must hold:
+registering imports no parser, no model and no interface, because a row names its function by a
+path; this module imports nothing heavy, because `truespan --help` reads it; nothing that verifies,
+reveals, packs or scopes text can be added or replaced.
 """
 
 from __future__ import annotations

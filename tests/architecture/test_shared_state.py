@@ -2,7 +2,7 @@
 
 Constant is what no function of the package changes. Two kinds of objects live long: those of
 modules, and those that a library and its server hold. Both are found by looking, so that a new one
-lacks a marker until somebody has thought about it.
+lacks a marker until its author adds one.
 """
 
 import ast

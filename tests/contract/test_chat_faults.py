@@ -1,7 +1,7 @@
 """Failures of chat models over both protocols: each has an error, and no partial reply is returned.
 
-Every fault speaks the question, the reply and the key, so that an error which repeats any of what
-it saw is noticed.
+Every fault contains the question, the reply and the key, so that an error that quotes any of them
+is noticed.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """The chat model of Ollama: requests and accepted replies.
 
 The contract runs against a loopback server that speaks Ollama's protocol and, where
-`OLLAMA_BASE_URL` and `TRUESPAN_CHAT_MODEL` are set, against the Ollama that is there. What has to
-break is broken in the loopback server only.
+`OLLAMA_BASE_URL` and `TRUESPAN_CHAT_MODEL` are set, against the Ollama that is there. Faults are
+injected in the loopback server only.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The Ollama embedder: requests and accepted replies; a failure is never an empty answer.
 
 The contract runs against a loopback server that speaks Ollama's protocol and, where
-`OLLAMA_BASE_URL` is set, against the Ollama that is there. What has to break is broken in the
-loopback server only.
+`OLLAMA_BASE_URL` is set, against the Ollama that is there. Faults are injected in the loopback
+server only.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL`
 and `OPENAI_TEST_CHAT_MODEL` are set (with perhaps `OPENAI_TEST_KEY`), against the server that is
-there. What has to break is broken in the loopback server only.
+there. Faults are injected in the loopback server only.
 """
 
 import os

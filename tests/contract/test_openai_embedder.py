@@ -1,8 +1,8 @@
 """The embedder for OpenAI-compatible servers: requests and accepted replies.
 
 The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL` is
-set (with `OPENAI_TEST_MODEL` and perhaps `OPENAI_TEST_KEY`), against the server that is there. What
-has to break is broken in the loopback server only.
+set (with `OPENAI_TEST_MODEL` and perhaps `OPENAI_TEST_KEY`), against the server that is there.
+Faults are injected in the loopback server only.
 """
 
 import math

@@ -29,7 +29,7 @@ _CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{
 def require(*packages: str) -> None:
     """Skip a test where a package is missing, and name the package.
 
-    Tests ask when they run: whoever lists the tests must find these everywhere.
+    Tests call it when they run, so that collection finds them everywhere.
     """
     for package in packages:
         if find_spec(package) is None:

@@ -238,8 +238,8 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         *("truespan.retrieval.rerank", "truespan.engine.reader", "truespan.answers"),
         *("asyncio", "email", "http", "concurrent", "secrets", "base64", "urllib.request"),
     )  # fmt: skip
-    # With Python 3.11; fewer with later versions.
-    # The environment may add one or two. Choosing the sentences that are printed takes more.
+    # Measured with Python 3.11; later versions need fewer. The environment may add one or two.
+    # Choosing the sentences that are printed takes more.
     for options, most_own, most in ((["--json"], 127, 310), ([], 136, 327)):
         script = (
             f"import sys; from truespan.cli import run; code = run({[*search, *options]!r}); "

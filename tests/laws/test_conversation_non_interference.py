@@ -3,7 +3,7 @@
 Two books differ after a common beginning. A reader of each goes through the same script of ten
 turns, forwards and backwards, at times into the part that differs. At each step within the
 beginning, all that the two get must be the same, apart from ids: the answer, the turns, the title,
-lists, exports, and what the chat model was told. The model remembers how its own book ends, and
+lists, exports, and the prompts of the chat model. The model remembers how its own book ends, and
 tries to put that into each question that it rewrites.
 """
 

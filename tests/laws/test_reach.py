@@ -1,7 +1,7 @@
 """A span depends on nothing after its reach.
 
 The documents here have sentences that begin and end anywhere, words that count more or less when
-they are cut, and chapters of any length: what the cutters may rely on, and no more. Others have
+they are cut, and chapters of any length: the only assumptions of the chunkers. Others have
 headings, tables, lists and code.
 """
 

@@ -1,7 +1,7 @@
 """A reader's chunks equal those of the read part alone.
 
-Stored chunks that nothing unread decided, followed by the tail, must be what the chunker makes of
-the sentences up to the position, as if the book ended there. The documents of the first tests have
+Stored chunks that do not depend on unread text, followed by the tail, must equal the chunks of the
+sentences up to the position, as if the book ended there. The documents of the first tests have
 sentences and chapters that begin anywhere; the others are books.
 """
 
@@ -96,8 +96,8 @@ def staged(
         chunks=make_chunks(measured, spans),
     )  # fmt: skip
     [(ref, chunks)] = lib.store.documents.stage(scope, [draft]).items()
-    # An ingestion goes on with what staging returns, and a later run with what is stored. Of a text
-    # whose vector is stored, the vector is read instead.
+    # An ingestion continues with the chunks that staging returns, and a later run with stored ones.
+    # If the vector of a text is stored, it is read.
     found = lib.store.chunks.pending(scope, ref, after=-1, limit=len(chunks) + 1)
     assert [replace(chunk, text="") for chunk in chunks] == [
         replace(chunk, text="", vector=None) for chunk in found

@@ -457,8 +457,8 @@ def test_changed_cell_is_never_shown_as_verified(tmp_path: Path) -> None:
         own.exec_trace = None
     before = {name: content(ask()) for name, ask in shown.items()}
     assert made.library.doctor().healthy
-    # Foreign keys are off in it, and what is altered there lets the library's connection keep its
-    # compiled statements.
+    # Foreign keys are off in this connection, and changes here let the connection of the library
+    # keep its compiled statements.
     connection = apsw.Connection(str(made.lib.store._db.path))  # type: ignore[attr-defined]
     connection.pragma("ignore_check_constraints", True)
     keep(connection)

@@ -1,4 +1,4 @@
-"""Freshness: each document says whether its source is still what was indexed."""
+"""Freshness: each document says whether its source is unchanged."""
 
 import json
 import os

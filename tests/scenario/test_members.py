@@ -1,4 +1,4 @@
-"""Documents inside files: identity, what is embedded again, pruning, uploads and jobs."""
+"""Documents inside files: identity, repeated embedding, pruning, uploads and jobs."""
 
 import json
 from collections.abc import Iterator, Mapping

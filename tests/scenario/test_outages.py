@@ -80,8 +80,8 @@ def test_search_that_loses_its_index_fails_and_the_next_one_works(
     receive, searching = channel.receive, threading.get_ident()
 
     def killed_first(*arguments: Any) -> bytes:
-        # The request is on its way and no process answers it. What other threads ask of the
-        # index in between does not count.
+        # The request is in transit and no process answers it. Requests of other threads to the
+        # index in between do not count.
         if threading.get_ident() == searching:
             monkeypatch.undo()
             os.kill(server(real), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Reading when something goes wrong: providers, the index, the store, and books that change."""
+"""Failures during reading: providers, the index, the store, and books that change."""
 
 from pathlib import Path
 from typing import Any

@@ -126,8 +126,7 @@ def test_rich_results_contain_what_citing_and_merging_need(lib: LibraryFixture) 
         "address", "path",
         "language", "version", "tags", "metadata", "match", "best_sentence",
         "text_language", "other_places",
-        # If it was requested.
-        # In contract worlds only.
+        # Present only on request, and only in contract worlds.
         "content", "start_char", "end_char", "space_id",
     }  # fmt: skip
     assert passage.source == "a.txt"

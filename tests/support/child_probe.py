@@ -1,7 +1,7 @@
 """A child process whose loader attempts forbidden actions.
 
 All the rest is the real child: its guard, its limits, the way it answers. The name of the document
-says what to try, its content what with; the text that comes back says how it went.
+names the action, its content the argument; the returned text is the outcome.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
 """Reading the pages as a newcomer does: blocks, tables, and the results of following them.
 
-A newcomer first follows the README and then, from what that left behind, each other page by itself.
-Blocks of a page run in order. Of a `console` block the lines that begin with `$` are run and the
-lines below them must come out; a `text` block right after a `python` block is what that must print.
-A server that is started with `&` runs until the page ends, and `curl` asks it.
+A newcomer first follows the README and then, from the files that this created, each other page by
+itself. Blocks of a page run in order. Of a `console` block the lines that begin with `$` are run
+and the lines below them must come out; a `text` block right after a `python` block is what that
+must print. A server that is started with `&` runs until the page ends, and `curl` asks it.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """A book with readers at many positions, and changes that none of them may notice.
 
-One trial is one book. Readers ask from many positions; then what they may not see is replaced, left
-half replaced, or joined by other worlds and documents, and they ask again. What they get must be
-the same, byte for byte. On the way every answer is held against the canaries, the budget and the
-chunks that cutting the read part from scratch would give.
+One trial is one book. Readers ask from many positions; then hidden text is replaced, left half
+replaced, or joined by other worlds and documents, and they ask again. What they get must be the
+same, byte for byte. On the way every answer is held against the canaries, the budget and the chunks
+that cutting the read part from scratch would give.
 """
 
 import json
@@ -59,7 +59,7 @@ def frozen(bundle: ContextBundle) -> str:
 
 
 def payload_of(receipt: "SignedReceipt") -> str:
-    """Return what a receipt says, and its texts.
+    """Return the claims of a receipt, and its texts.
 
     Its time is left out, and so is the question: the words of a reader may be those of unread text.
     """
@@ -250,7 +250,7 @@ class Trial:
         self.name = f"book.{self.form}"
 
     def run(self, replacements: int = 4, positions: int = 12, near: int = 4) -> Counts:
-        """Ask, change what lies ahead, ask again.
+        """Ask, change the unread text, ask again.
 
         Readers are at `positions` random positions, and at the last ones of the common part.
         """

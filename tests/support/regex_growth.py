@@ -246,7 +246,7 @@ def _repetitions(nodes: Iterable[Node], before: list[Node]) -> Iterator[tuple[li
 
 
 def hostile_inputs(pattern: str, flags: int) -> tuple[list[tuple[str, str]], bool]:
-    """Return pairs of a start and of what is repeated after it, and whether repetitions nest."""
+    """Return pairs of a start and a repeated text, and whether repetitions nest."""
     parser: Any = import_module("re._parser")
     tree = parser.parse(pattern, flags)
     pairs: set[tuple[str, str]] = set()

@@ -1,8 +1,8 @@
 """Fictional books with every kind of sentence that was ever cut wrongly, in two forms.
 
 Every sentence carries a canary, a word that occurs only there, so that a test that finds it in an
-answer knows which sentence it came from. Repeated sentences share theirs: what was read once has
-been read. A book is a function of its seed, so that a finding can be named by a number.
+answer knows which sentence it came from. Repeated sentences share theirs: a repeated sentence
+counts as read. A book is a function of its seed, so that a finding can be named by a number.
 """
 
 import re

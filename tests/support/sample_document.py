@@ -1,8 +1,8 @@
 """One text with every kind of content, from which real programs make files for the tests.
 
-Every word of a note, a box or a picture's description occurs only there, so that it can be told
-apart from the text around it wherever a format puts it. Numbers of the text have more than one
-digit: single ones are the marks of lists and notes.
+Every word of a note, a box or a picture's description occurs only there, so that it can be
+distinguished from other text at any place. Numbers of the text have more than one digit: single
+ones are the marks of lists and notes.
 """
 
 import re

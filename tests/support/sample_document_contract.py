@@ -75,9 +75,9 @@ DOCUMENTS = (
     # It writes headings, items and code as paragraphs, and a file name for a description.
     Document("libreoffice.epub", frozenset({Holds.TABLES, Holds.NOTES, Holds.PICTURES})),
     Document("libreoffice.html", _OF_ALL - {Holds.NOTES, Holds.DESCRIPTIONS}),
-    # A page has no structure but its outline. Two words cannot be had whole: one is broken at the
-    # hyphen that it has anyway, and a ligature of two Arabic letters comes out in the order in
-    # which it is drawn. Other fonts break other words, so that a third one is allowed for.
+    # A page has no structure but its outline. Two words are always divided: one at its own hyphen,
+    # and a ligature of two Arabic letters comes out in drawing order. Other fonts divide other
+    # words, so a third one is allowed for.
     Document("libreoffice.pdf", frozenset({Holds.SECTIONS}), broken=3),
 )
 

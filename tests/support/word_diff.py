@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Comparison:
     """The fate of the words of a source, once for each occurrence.
 
-    `doubled` are words of the source that came out more often than they went in, `added` are words
-    it does not have, and `moved` counts those that stand elsewhere than the order of the rest asks.
+    `doubled` are words that occur more often than in the source, `added` are words that it does not
+    have, and `moved` counts words outside the common order.
     """
 
     lost: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Comparison:
 
 
 def words_of(text: str) -> list[str]:
-    """Return what white space divides, without punctuation and symbols at its ends.
+    """Return the parts between white space, without punctuation and symbols at their ends.
 
     Ends only: two words that lost the space between them are two lost words and an added one.
     """
@@ -55,8 +55,8 @@ def _without_edges(part: str) -> str:
 
 
 def _is_edge(char: str) -> bool:
-    # Beside words also stand invisible signs of direction, private characters as bullets, and
-    # selectors of how an arrow is drawn.
+    # Besides words there are invisible signs of direction, private characters as bullets, and
+    # selectors for the shape of arrows.
     return unicodedata.category(char)[0] in "PSCM"
 
 

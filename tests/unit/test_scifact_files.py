@@ -1,4 +1,4 @@
-"""SciFact as files: a sample of its form goes in, is found, and is judged."""
+"""SciFact as files: a small sample is ingested, found and judged."""
 
 import json
 from pathlib import Path

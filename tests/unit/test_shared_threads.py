@@ -1,4 +1,4 @@
-"""What threads share gives many of them, byte for byte, what it gives one; see CONTRIBUTING.md."""
+"""Objects that threads share give each thread the same bytes; see CONTRIBUTING.md."""
 
 import random
 import sys

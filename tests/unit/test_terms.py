@@ -95,8 +95,8 @@ def test_byte_table_splits_like_the_general_path() -> None:
 def test_terms_of_many_texts_equal_those_of_each(
     monkeypatch: pytest.MonkeyPatch, few: int | None, mix: int | None
 ) -> None:
-    # Without few characters, arrays are used for all. With a poor mix, words look alike; the last
-    # one gives "abcdefgha" the greatest number that a long word can have.
+    # With `_FEW` of 0, arrays are used for all. With a poor mix, words look alike; the last one
+    # gives "abcdefgha" the greatest number that a long word can have.
     for name, value in (("_FEW", few), ("_MIX", mix)):
         if value is not None:
             monkeypatch.setattr(term_counts, name, value)

@@ -27,7 +27,7 @@ records = st.builds(
 
 def rights(authority: Authority) -> set[tuple[str, ...]]:
     """Return every single thing that an authority allows, over worlds and readers that stand for
-    all: one of each is named by nobody."""
+    all: one of each is in no token."""
     worlds, readers = [*WORLDS, WorldId("other")], [*READERS, "other"]
     allowed = {(verb, world) for verb in Verb for world in worlds if authority.may(verb, world)}
     seen = {("sees", world) for world in worlds if authority.sees(world)}

@@ -1,4 +1,4 @@
-"""Training rows and their word pieces: answers stand in their place, mined rows lack them."""
+"""Training rows and their word pieces: answers have their spans, and mined rows have none."""
 
 import json
 import lzma

@@ -49,7 +49,7 @@ class Comparison(Struct, frozen=True):
 
 
 class CheckedReply(Struct, frozen=True):
-    """A model's reply, with its sources and what was found in it already."""
+    """A model's reply, with its sources, citations and quotes."""
 
     text: str
     sources: Sequence[Visible]
@@ -69,7 +69,7 @@ class CheckResult(Struct, frozen=True):
 
 
 def check_reply(reply: CheckedReply) -> CheckResult:
-    """Run all installed checks; a reply whose support none of them checked gets a warning."""
+    """Run all installed checks; a reply without a support check gets a warning."""
     results = [import_member(path)(reply) for path in tables().answer_checks.values()]
     warnings = tuple(warning for result in results for warning in result.warnings)
     support = next((result.support for result in results if result.support is not None), None)

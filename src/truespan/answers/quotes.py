@@ -220,7 +220,7 @@ class _Lookup(Struct, frozen=True):
         return replace(quote, verdict=QuoteVerdict.MISATTRIBUTED) if elsewhere else quote
 
     def explain(self, text: str, quote: Quote) -> Quote:
-        """Return a quote that was not found with what the sources have instead."""
+        """Return a failed quote with the corresponding words of the sources."""
         failure = explain_failure(text, self.runs)
         if failure is None:
             return quote
@@ -337,7 +337,7 @@ class Failure(Struct, frozen=True):
 
 
 def explain_failure(text: str, runs: Sequence[Run]) -> Failure | None:
-    """Return why a quote does not stand in the sources; None if they have nothing like it."""
+    """Return why a quote does not occur in the sources; None if they have nothing similar."""
     text = trim(text)
     if not text or len(_WORD.findall(text)) > MAX_WORDS:
         return None
@@ -366,7 +366,7 @@ def _find_parts(text: str, runs: Sequence[Run]) -> Failure | None:
 def _longest_part(
     text: str, words: Sequence[re.Match[str]], runs: Sequence[Run]
 ) -> tuple[int, Part] | None:
-    """Return the longest beginning of some words that stands in a source, and its word count."""
+    """Return the longest beginning of some words that occurs in a source, and its word count."""
     best: tuple[int, Part] | None = None
     least, most = min(MIN_PART_WORDS, len(words)), len(words)
     # A text that is found has all of its beginnings, so that the longest can be found by halving.

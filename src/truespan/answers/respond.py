@@ -387,7 +387,7 @@ def _failed_checks(decision: Decision, retrieved: Retrieved) -> Iterator[str]:
 
 
 def _name_missing_words(decision: Decision) -> str:
-    """Return what the best passages lack: words of the question, or only evidence."""
+    """Return why the best passages do not count: missing words, or little evidence."""
     quoted = [f"'{word}'" for word in decision.evidence.missing_words]
     listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
     similar = f"There are similar passages, but none about {listed}" if listed else "No passage is"

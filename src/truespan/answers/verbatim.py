@@ -1,4 +1,4 @@
-"""The text of sources in which quotes are looked up, and what may differ in a quote.
+"""The text of sources for the check of quotes, and permitted differences.
 
 White space and the forms of quotation marks, dashes and ellipses are folded; nothing else is.
 """

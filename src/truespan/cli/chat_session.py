@@ -132,7 +132,7 @@ class ChatSession:
             signal.signal(signal.SIGINT, previous)
 
     def _obey(self, command: str) -> bool:
-        """Do what a line that begins with a slash says; return whether to go on."""
+        """Run the command of a line that begins with a slash; return whether to continue."""
         match command:
             case "/quit" | "/exit":
                 return False

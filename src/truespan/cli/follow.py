@@ -72,7 +72,7 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
 
 
 def describe_work(progress: Progress) -> str:
-    """Return what a run is doing: the document, or before the first chunk how many were read."""
+    """Return the current work of a run: the document, or at first the number of sources."""
     if progress.read and not progress.chunks:
         return f"reading {progress.read} of {progress.documents_total}"
     return printable(shorten(progress.current, 32)) or "working"

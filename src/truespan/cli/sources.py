@@ -74,7 +74,7 @@ def _exists(source: str) -> bool:
 def open_asked(
     target: Target, sources: Sequence[str], reader: str | None, *, hidden: bool
 ) -> "Iterator[World]":
-    """Open what a command asks: the named world, or a library with the sources.
+    """Open the target of a command: the named world, or a library with the sources.
 
     That library is kept in the user's cache folder, so that the same files are read once. `hidden`
     hides progress and the line about the cache.
@@ -216,7 +216,7 @@ def _claim(sources: Sequence[str], settings_folder: Path, stack: ExitStack) -> P
 
 
 def _name_of(sources: Sequence[str], settings_folder: Path) -> str | None:
-    """Return a hash of what a library of these files depends on; None if they cannot be cached."""
+    """Return a hash of all that affects a library of these files; None if not cacheable."""
     if any(is_page(source) for source in sources):
         return None
     known = sha256(repr((metadata.version("truespan"), read_settings(settings_folder))).encode())

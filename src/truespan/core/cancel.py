@@ -1,4 +1,4 @@
-"""Cancellation of a request whose client has disconnected or whose time is over.
+"""Cancellation of a request whose client has disconnected or whose time limit has passed.
 
 The HTTP server cancels; a provider client or the store, many calls below, notices. A context
 variable connects them, so the code in between is not involved.

@@ -163,14 +163,14 @@ class Answerer(Struct, frozen=True):
             return self._responder(ask, trace, reading=reading)[0].decide()
 
     def decide_on(self, found: Retrieved, query: str, trace: RequestTrace) -> Decision:
-        """Return the decision on what a reader's request found, without a search of its own."""
+        """Return the decision on the results of a reader's request, without another search."""
         question = Question(query, query)
         return self._responder(lambda _: (question, found), trace, reading=True)[0].decide()
 
     def _responder(
         self, ask: Ask, trace: RequestTrace, *, reading: bool
     ) -> tuple[Responder, list[Notice]]:
-        """Find candidates; return what answers from them, and warnings about the thresholds."""
+        """Find candidates; return the responder for them, and warnings about the thresholds."""
         components = self.components
         question, retrieved = ask(trace)
         world, scope = retrieved.world, retrieved.scope
@@ -255,8 +255,8 @@ class Answerer(Struct, frozen=True):
         """Return the function that records an answered request in the usage log.
 
         The query is marked now, so that an unreadable key is an error before a model is asked and
-        not after it has answered. A key that cannot be created on a full disk is no error: the log
-        could not be written either.
+        not after it has answered. A key that cannot be created on a full disk is not an error: the
+        log could not be written either.
         """
         rules, components = self.components.answers, self.components
         try:

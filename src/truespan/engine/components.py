@@ -50,8 +50,8 @@ class CalibrationSchedule:
     """Number of new chunks that a world needs before its model can be due for a calibration.
     Threads may share one.
 
-    It keeps an ingestion from counting the chunks of the whole world, and from measuring again a
-    world in which nothing was found before.
+    It prevents ingestions from counting all chunks of a world, and from measuring a world again
+    without a result.
     """
 
     def __init__(self) -> None:

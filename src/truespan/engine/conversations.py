@@ -225,7 +225,7 @@ class Conversation:
                 yield event
 
     def _look(self) -> _Seen:
-        """Return what may be used for a question asked now."""
+        """Return the visible turns for a question asked now."""
         found = self._open()
         if found is not None:
             record, read_to, turns = found

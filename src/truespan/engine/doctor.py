@@ -297,7 +297,7 @@ class Doctor(Struct, frozen=True):
         fill_word_states(deps, scope)
 
     def _delete_leftovers(self, plan: Plan, result: RepairResult) -> None:
-        """Delete what no world claims, if that is still so."""
+        """Delete unclaimed points and collections, if they are still unclaimed."""
         if not plan.leftovers:
             return
         current = {(item.action, item.subject) for item in self._leftovers()}

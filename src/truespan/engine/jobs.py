@@ -112,7 +112,7 @@ class Jobs(Struct, frozen=True):
         return cancelled
 
     def record_interruption(self, job: Job) -> None:
-        """Record that a job was interrupted, if its process is gone and no other has it.
+        """Record that a job was interrupted, if its process ended and no other resumed it.
 
         Args:
             job: The job.
@@ -157,7 +157,7 @@ class Jobs(Struct, frozen=True):
         return self.scope
 
     def _with_real_state(self, job: Job) -> Job:
-        """Return a job as interrupted if the process that had it is gone."""
+        """Return a job as interrupted if its process has ended."""
         if job.background and self.components.queue.queue_id is not None:
             # A worker takes the job over, or records that it was interrupted.
             return job
@@ -199,7 +199,7 @@ class DoctorRequest(Struct, frozen=True):
 
 
 def background_repair(components: Components) -> Callable[[Scope], object]:
-    """Return the function that repairs what a search found, or queues that for a worker."""
+    """Return the function that repairs the findings of a search, or queues the repair."""
 
     def submit(scope: Scope) -> None:
         submit_maintenance(components, Scope(OWNER, scope.world, scope.generation), REPAIR)

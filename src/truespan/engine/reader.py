@@ -387,7 +387,7 @@ class Reader(WorldPart, frozen=True):
         return ReaderNotes(self._access, self.name, self._positions, is_tried=is_tried)
 
     def _with_notes(self, bundle: ContextBundle, request: ReadingRequest) -> ContextBundle:
-        """Return a bundle with notes, in what its passages leave of the token budget."""
+        """Return a bundle with notes, within the rest of the token budget."""
         components = self._access.components
         room = request.passages.budget(components.max_tokens) - bundle.total_tokens
         found, tokens = self.notes.find_by_query(
@@ -410,7 +410,7 @@ class Reader(WorldPart, frozen=True):
     def _prepare(
         self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]
     ) -> Find:
-        """Check the arguments of a question; return what finds candidates for it."""
+        """Check the arguments of a question; return the function that finds its candidates."""
         request = ReadingRequest(query, book=book, **check_arguments(options, filters=False))
 
         def find(trace: RequestTrace, query: str, rules: Rules, book: str | None) -> Retrieved:

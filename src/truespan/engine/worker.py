@@ -91,7 +91,7 @@ class LibraryWorker:
         return world, scope, self._components.store.jobs.find(scope, order.job) if scope else None
 
     def _start(self, scope: Scope, job: Job) -> bool:
-        """Make this process the job's owner; False if the job is over or not ready, or taken."""
+        """Make this process the owner of a job; False if it ended, waits, or has another owner."""
         components, own = self._components, self._components.processes.own()
         taken = job.state is JobState.RUNNING and job.background
         if taken and not _take_over(components, scope, job):
@@ -146,7 +146,7 @@ class LibraryWorker:
         return Outcome.OVER
 
     def _requeue(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
-        """Give a queued job back to the queue; `OVER` if it is gone, or another process has it."""
+        """Give a queued job back; `OVER` if it was removed, or another process has it."""
         store, owner = self._components.store, self._components.job_owner
         record = store.jobs.find(scope, job.id)
         requeued = record is not None and store.jobs.requeue(
@@ -197,7 +197,7 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
 
 
 def _take_over(components: Components, scope: Scope, job: Job) -> bool:
-    """Queue a running job whose worker lost it; return whether it can be started now."""
+    """Queue a running job of a dead worker; return whether it can be started now."""
     # If that worker is alive after all, it notices when it next records its progress.
     if components.queue.queue_id is None:
         return False

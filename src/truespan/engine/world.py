@@ -48,7 +48,7 @@ class World(WorldQueries, WorldIngestion, Extended):
     Of every method, and those of its documents, readers, generations and jobs: a wrong argument
     raises InvalidArgument or QueryTooLong before anything is read; an absent object, or one that
     the caller may not see or change, raises NotFound or NotAllowed; a failed provider or index
-    raises ServiceError, a damaged row DamageError. Methods document only what is particular.
+    raises ServiceError, a damaged row DamageError. Methods document only their own arguments.
     """
 
     def __init__(self, access: WorldAccess) -> None:

@@ -195,7 +195,7 @@ class WorldQueries:
         return with_request(answerer.events(ask, reading=False), query, arguments)
 
     def _prepare(self, query: str, **arguments: Unpack[QueryArguments]) -> Find:
-        """Check the arguments of a question; return what finds candidates for it."""
+        """Check the arguments of a question; return the function that finds its candidates."""
         if not isinstance(query, str):
             raise InvalidArgument("The query must be a string.")
         request = RetrievalRequest(

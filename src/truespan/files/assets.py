@@ -286,7 +286,7 @@ class PictureFolder:
         return data if sha256(data).digest() == digest else None
 
     def write(self, world: WorldId, doc_id: str, source_hash: str, name: str, data: bytes) -> None:
-        """Keep a file; if there is no room for it, nothing is written and nothing raised."""
+        """Write a file; if the disk is full, write nothing and raise nothing."""
         path = self._path(world, doc_id, source_hash, name)
         if len(data) > self._max_bytes:
             return

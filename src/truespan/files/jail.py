@@ -231,7 +231,7 @@ def hash_file(path: str, name: str, *, max_bytes: int) -> str:
 
 
 def _with_file(path: str, name: str, use: Callable[[int, int], T], *, jailed: bool) -> T:
-    """Return what `use` returns for the descriptor and the size of an opened file."""
+    """Return the result of `use` for the descriptor and the size of an opened file."""
     try:
         opened, status = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         try:

@@ -243,8 +243,8 @@ class _WindowCutter(Struct, frozen=True):
 
     def overlap_start(self, begin: int, offset: int, end: int) -> int:
         """Return the start of the overlap at the end of a window that would start at `offset`."""
-        # It is the first sentence from there on that leaves half of the overlap, else the sentence
-        # around the offset if that does not double the overlap, else another sentence or a word.
+        # The overlap starts with the first sentence that leaves half of it, else with the sentence
+        # around the offset if that does not double it, else with another sentence or a word.
         starts = self.starts
         if starts is None or not begin < offset < end:
             return offset

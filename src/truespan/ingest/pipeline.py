@@ -183,7 +183,7 @@ class _Run:
         return changed
 
     def _skip_unchanged(self, known: Mapping[str, Document]) -> None:
-        """Count the files that are stored completely and as they are now; keep the other sources.
+        """Count the unchanged files that are stored completely; keep the other sources.
 
         Neither workers nor a parser are started for them, and nothing is written.
         """
@@ -440,7 +440,7 @@ class _Run:
         self._log.document(replace(member, state=DocumentState.EMBEDDED))
 
     def _report_others(self, group: _Group, reported: Collection[RevisionRef]) -> None:
-        """Report members that did not become visible: they were visible before, or are gone."""
+        """Report members that did not become visible: they were visible before, or were removed."""
         members = {ref: entry for ref, entry in group.members.items() if ref not in reported}
         if not members:
             return

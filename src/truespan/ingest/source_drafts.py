@@ -150,7 +150,7 @@ class DraftMaker:
         )
 
     def is_recorded(self, source: Source, known: Document) -> bool:
-        """Return whether a file without declared labels is stored as it is now."""
+        """Return whether a file without declared labels is stored unchanged."""
         # This is a shortcut for the many files of a folder that are unchanged: if it returns False,
         # `make` decides, with more work for each file. A sidecar that was added since the folder
         # was listed is noticed by the next run.

@@ -1,10 +1,10 @@
 """Retrievers for LangChain, LlamaIndex and Haystack: texts that are verified and can be cited.
 
-Owns: the classes that these frameworks expect, around one shared way to query and to cite.
-Does not own: what is found, and the defaults and limits of a request (the engine's).
-Must hold: the text is the verified text, and its metadata can be cited; an error of Truespan is
-raised as it is; a reader's retriever is never ahead of the reader, and a retriever with an
-audience never outside it; nothing in the package imports the modules of the frameworks.
+Owns: the classes that these frameworks expect, around one shared way to query and to cite. Does not
+own: what is found, and the defaults and limits of a request (the engine's). Must hold: the text is
+the verified text, and its metadata can be cited; an error of Truespan is raised unchanged; a
+reader's retriever is never ahead of the reader, and a retriever with an audience never outside it;
+nothing in the package imports the modules of the frameworks.
 """
 
 from __future__ import annotations

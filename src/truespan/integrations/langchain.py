@@ -44,7 +44,7 @@ class _Retriever(BaseRetriever):
 
     @abstractmethod
     def _retrieval(self) -> Retrieval:
-        """Return the way in which the engine is queried."""
+        """Return the settings for queries to the engine."""
 
     def _get_relevant_documents(
         self,

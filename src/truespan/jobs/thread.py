@@ -77,7 +77,7 @@ class JobThread:
         self._leave(order)
 
     def wait(self) -> None:
-        """Return once every submitted job is over."""
+        """Return once every submitted job has ended."""
         self._queue.join()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Repair what retrieval found: delete wrong points, restore texts, write points again."""
+"""Repair the findings of retrieval: delete wrong points, restore texts, write points again."""
 
 from __future__ import annotations
 

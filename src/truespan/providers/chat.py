@@ -121,7 +121,7 @@ class HttpChat(ABC):
 
     @abstractmethod
     def _send(self, messages: Messages, deadline: float) -> StreamedReply:
-        """Send the request; return a successful reply of which only the head has been read."""
+        """Send the request; return a successful reply after reading only its head."""
 
     @abstractmethod
     def _read(self, reply: StreamedReply) -> Iterator[str]:

@@ -51,13 +51,11 @@ class HttpEmbedder(ABC):
 
     Its model is examined when a text or the profile is first needed.
 
-    Embedding raises:
-        ProviderUnavailable: the provider did not answer; trying again may help.
-        TextTooLong, ProviderRefused: a text, or the whole batch, is too large for it.
-        ProviderRefused: the provider refused the request.
-        ProviderBadReply: the reply is not one vector for each text.
-        ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
-        InvalidConfiguration: no key may be used for the model.
+    Embedding raises: ProviderUnavailable: the provider did not answer; trying again may help.
+    TextTooLong, ProviderRefused: a text, or the whole batch, is too large for it. ProviderRefused:
+    the provider refused the request. ProviderBadReply: the reply is not one vector for each text.
+    ModelUnavailable, ProfileMismatch: the model was removed, or has changed. InvalidConfiguration:
+    no key may be used for the model.
     """
 
     provider: ClassVar[str]

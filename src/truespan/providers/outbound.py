@@ -157,7 +157,7 @@ class Connection(HTTPConnection):
         self._clock = clock
 
     def ask(self, method: str, path: str, body: bytes | None, headers: Any) -> HTTPResponse:
-        """Send a request and return its reply, of which only the head has been read."""
+        """Send a request and return its reply after reading only its head."""
         try:
             self.request(method, path, body, headers)
             return self.getresponse()

@@ -132,7 +132,7 @@ class TokenizedEmbedder(ABC):
         *,
         states: bool = False,
     ) -> list[Result]:
-        """Run the network on texts and return what `read` makes of each output."""
+        """Run the network on texts and return the result of `read` for each output."""
 
     @abstractmethod
     def _embed_one(self, text: Input, *, states: bool = False) -> Output:

@@ -1,8 +1,8 @@
 """Background: how similar a query is to texts that do not answer it.
 
 A model gives some queries high similarities to anything: those of a kind of text that it knows
-well, or in a language that it does not know. A passage is evidence only as far as it is closer than
-that. The background is the mean of the highest similarities of the query to
+well, or in a language that it does not know. Only a higher similarity of a passage is evidence. The
+background is the mean of the highest similarities of the query to
 
 - the cohort: some hundred texts of many kinds, which are the same for every library;
 - chunks in scope that are close to the query, but not among the closest, which may answer it.

@@ -126,7 +126,7 @@ def _read_best(
 
 
 def _may_be_best(part: Visible, sentence: PlacedSentence) -> bool:
-    """Return whether a sentence is no heading and has a place of its own.
+    """Return whether a sentence has its own place and is not a heading.
 
     The repeated header of a table has none.
     """

@@ -65,7 +65,7 @@ class FusedFetched(Fetched, frozen=True):
     """Whether chunks past the candidates were fetched."""
 
     def down_to(self, last: float | None) -> Fetched:
-        """Return all candidates, and what follows them down to the score of the last result."""
+        """Return all candidates, and further chunks down to the score of the last result."""
         if last is None or not self.past:
             return self
         bound = round(last, SCORE_DECIMALS)
@@ -94,9 +94,9 @@ def fetch_fused(
 ) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
-    `world` is the state that is read, `query` the text whose words count, `vector` its embedding,
-    `states` those of its words.
-    In the mode `keyword`, and if the query requires its phrases, words alone name the candidates.
+    `world` is the state to read, `query` the text with the words, `vector` its embedding, and
+    `states` are those of its words. In the mode `keyword`, and if the query requires its phrases,
+    words alone name the candidates.
     """
     if scope.position is not None:
         # Counts of whole revisions would reveal which words are rare in unread text.
@@ -347,7 +347,7 @@ class WorldCandidates(Struct):
         ]
 
     def _verify(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> list[Verified]:
-        """Return the hits whose text is verified and in scope; remember those that fail.
+        """Return the hits whose text is verified and in scope; remember the others.
 
         Each is read and verified once, and again if states of words are wanted.
         """
@@ -482,7 +482,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
 
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
-    """Return the rarity of the words of a query, as they are written, among the chunks in scope."""
+    """Return the rarity of the words of a query, as written, among the chunks in scope."""
     layout = count_words(store, scope, world)
     finder = WordFinder(store, scope, world, layout, layout.extent(store, scope))
     return measure_rarity(finder.parse(query), finder.find, finder.extent.chunks)

@@ -72,4 +72,4 @@ class RetrievalDeps(Struct, frozen=True, kw_only=True):
 
 
 class Restart(Exception):
-    """Something that a request needs is gone: the world changed meanwhile."""
+    """Data that a request needs was removed: the world changed meanwhile."""

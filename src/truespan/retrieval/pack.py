@@ -181,7 +181,7 @@ def pack_reranked(
     packer: Packer,
     trace: RequestTrace,
 ) -> Packed:
-    """Rerank the first candidates and pack; without a reranker, pack them as they are.
+    """Rerank the first candidates and pack; without a reranker, pack them unchanged.
 
     Only the candidates, and chunks that packing without a reranker considers, can be chosen. The
     number of chunks beyond those depends on what was skipped.

@@ -373,7 +373,7 @@ class PassageFitter(Struct, frozen=True):
     def _rank_sentences(self, candidates: Sequence[Visible]) -> list[Visible]:
         """Return sentences by words and similarity; those of better passages first if equal.
 
-        `score` becomes the similarity of the sentence itself, wherever that was computed.
+        `score` becomes the similarity of the sentence itself, if it was computed.
         """
         from truespan.retrieval.best_sentence import spoken_in
 

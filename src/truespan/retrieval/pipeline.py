@@ -1,4 +1,4 @@
-"""The stages that every retrieval goes through.
+"""The stages of every retrieval.
 
     request ──admit──> world ──scope──> in scope ──vector, fetch──> Verified ──reveal──> Visible
                          ▲                                                                     │
@@ -137,7 +137,7 @@ class Pipeline(Struct, frozen=True):
     generation: GenerationSelector = None
 
     def with_trace(self, trace: RequestTrace) -> Pipeline:
-        """Return this pipeline for one request, whose stages and counts `trace` receives."""
+        """Return this pipeline for one request, whose stages and counts are sent to `trace`."""
         return replace(self, deps=replace(self.deps, trace=trace))
 
     def admit(
@@ -197,7 +197,7 @@ class Pipeline(Struct, frozen=True):
         return RerankStage(options, query.strip(), self.deps.clock, self.deps.trace)
 
     def in_stable_world(self, world: World, once: Callable[[World], AttemptT]) -> AttemptT:
-        """Return an attempt on one state of the world, and record what needs repair.
+        """Return an attempt on one state of the world, and record the necessary repairs.
 
         A result does not depend on whether the damage that it skips could be recorded. Chunks found
         in an index that lost points are returned with a warning.

@@ -212,7 +212,7 @@ def embed_query(
 def _embed_and_cache(
     deps: RetrievalDeps, scope: Scope, text: str, now: float, *, word_states: bool
 ) -> EmbeddedQuery:
-    """Return a query embedded by the provider, whose model is confirmed."""
+    """Embed a query, after checking that the provider still serves the same model."""
     profile = scope.profile
     embedder = _choose_embedder(deps, profile)
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)

@@ -52,7 +52,7 @@ class Verification(Struct, frozen=True):
 
 
 def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verification:
-    """Keep the hits whose stored bytes are, right now, the bytes that were embedded.
+    """Keep the hits whose stored bytes are still the embedded bytes.
 
     The records were read through the scope. A hit from outside the scope has none and counts as an
     orphan, even if another world has its chunk.

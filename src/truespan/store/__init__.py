@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _part(path: str, *shared: str) -> cached_property[Any]:
-    """Return a part of the store, whose module is imported when the part is first used.
+    """Return a part of the store, importing its module on first use.
 
     It is made from the database, the clock, and the members of the store that it shares.
     """

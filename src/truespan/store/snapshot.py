@@ -87,8 +87,8 @@ def prepare_snapshot(store: Path) -> None:
             session.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
             session.execute("UPDATE tallies SET embedded = 0")
             session.execute("DELETE FROM erasures")
-            # No process runs them here, and their uploaded files are not in the backup. A restored
-            # library must not start jobs by itself.
+            # No process of a restored library runs these jobs, and their uploaded files are not in
+            # the backup. The library must not start jobs by itself.
             session.execute(
                 """UPDATE jobs SET state = 'interrupted', finished_at = seen_at
                    WHERE state IN ('queued', 'running')"""

@@ -64,7 +64,7 @@ def added_characters(text: str) -> int:
 
 
 def unformat_rows(text: str) -> str:
-    """Return rows of a Markdown table as they are in canonical text."""
+    """Return rows of a Markdown table in the form of canonical text."""
     rows = (line.strip() for line in text.split("\n"))
     return "\n".join(
         row.removeprefix("|").removesuffix("|").strip().replace("\\|", "|")

@@ -44,8 +44,8 @@ class CatalogEntry(DocumentNames, frozen=True, kw_only=True):
     """Labels of the callers who see the document; empty if damaged."""
 
 
-# Shared by threads: all it keeps, metadata included, is computed from entries that never change;
-# two threads that compute the same keep equal values.
+# Shared by threads: all its values, metadata included, are computed from entries that never change;
+# two threads that compute the same value keep equal ones.
 class DocumentCatalog:
     """The active documents of a world by number, cached until the world changes.
 

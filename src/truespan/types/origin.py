@@ -1,4 +1,4 @@
-"""The origin of a result: what a signed receipt says beside the result itself."""
+"""The origin of a result: claims of a signed receipt besides the result itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Asked(Struct, frozen=True):
 
 
 class Origin(Struct):
-    """The state of the world that a result comes from, its scope, and what was asked."""
+    """The state of the world that a result comes from, its scope, and the request."""
 
     world: World
     scope: Scope | None

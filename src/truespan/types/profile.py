@@ -337,7 +337,7 @@ def weighs_late(profile: EmbeddingProfile) -> bool:
 
 
 def usual_late(profile: EmbeddingProfile, language: str, *, crossed: bool) -> float | None:
-    """Return the late interaction of a text that is no evidence for or against it.
+    """Return the late interaction of a text that is evidence neither for nor against it.
 
     It differs by language: some are split into more pieces, or read by pairs of characters. None if
     it was not measured for the model. Texts are `crossed` if the query is in another language.

@@ -123,7 +123,7 @@ class Authority(Struct, frozen=True):
         )
 
     def within(self, other: Authority) -> Authority:
-        """Return what both authorities allow."""
+        """Return the intersection of two authorities."""
         readers = _both(self.readers, other.readers)
         audience = _both(self.audience, other.audience)
         verbs = self.verbs & other.verbs

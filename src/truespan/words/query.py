@@ -27,8 +27,8 @@ from truespan.words.terms import bare_terms, stem_function, stemmer_of, terms, w
 _QUOTED = re.compile(
     # Where only one character can open. Scripts without spaces have words on both sides.
     "“([^“”]*)”|「([^「」]*)」|『([^『』]*)』"
-    # Elsewhere languages differ in what opens and what closes; a quote after a word, as in 5",
-    # opens nothing. Single quotes are apostrophes as well, so they quote nothing.
+    # In other places languages differ in opening and closing quotes; a quote after a word, as in
+    # 5", opens nothing. Single quotes are apostrophes as well, so they quote nothing.
     r"|(?<!\w)[\"“”„‟＂]([^\"“”„‟＂]*)[\"“”„‟＂](?!\w)"
     r"|(?<!\w)[«»]([^«»]*)[«»](?!\w)"
 )

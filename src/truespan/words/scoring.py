@@ -219,7 +219,7 @@ class WordRarity(Struct, frozen=True):
     def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
         """Return the rarest words of the query that no text contains, as the query has them.
 
-        Stop words of English and of the languages of the texts are no subject of a question.
+        Stop words of English and of the languages of the texts are never the subject of a question.
         """
         contained = {number for text in texts for number in self._find(text)}
         languages = {"english", *(name for forms, _ in self.words for name in forms)}

@@ -102,7 +102,7 @@ def index_terms(terms: tuple[str, ...]) -> TrigramIndex:
     letters = np.flatnonzero(places)
     places[letters] = np.arange(len(letters))
     # A trigram and its term are one number, since sorting numbers is ten times as fast as sorting
-    # places. With too many letters, some share a number: more terms are compared letter by letter.
+    # places. With many letters, some share a number, and more terms are compared letter by letter.
     owner_bits = len(terms).bit_length()
     bits = min(len(letters).bit_length(), (_KEY_BITS - owner_bits) // 3)
     number = _number(places, bits)[codes]

@@ -181,17 +181,17 @@ def _number_bytes(texts: Sequence[str], folded: bytes, stemmer: str) -> _Numbere
         """Return eight bytes of each word as a number, zero after its end."""
         return bytes_at[starts].astype(np.uint64) & masks.take(lengths, mode="clip")
 
-    # The key of a short word is all of it, that of a longer one is mixed of all of it: the first
-    # byte of such a key is zero, as that of no word is.
+    # The key of a short word is the word itself. That of a longer word is a hash of all of it with
+    # a first byte of zero, which no word has.
     key = read_eight(starts, lengths)
     longer = np.flatnonzero(lengths > _SHORT)
     mixed = key[longer]
     for skip in range(_SHORT, longest, _SHORT):
         mixed = mixed * np.uint64(_MIX) ^ read_eight(starts[longer] + skip, lengths[longer] - skip)
     key[longer] = mixed * np.uint64(_MIX) >> np.uint64(8)
-    # Equal keys are brought together by some bits of each, before the number of its word: sorting
-    # numbers is several times faster than sorting places by them. A word that comes apart because
-    # another has the same bits gets two numbers, and one term.
+    # Equal keys are sorted together by some bits of each, before the number of its word: sorting
+    # numbers is several times faster than sorting places. A word split by another with the same
+    # bits gets two numbers, and one term.
     low = np.uint64((1 << count.bit_length()) - 1)
     packed = key * np.uint64(_MIX) & ~low | np.arange(count, dtype=np.uint64)
     packed.sort()

@@ -187,9 +187,9 @@ def _split_any(text: str) -> list[str]:
 def _byte_table() -> bytes:
     """Return the table that folds each byte of a text in `CODEC`.
 
-    A letter becomes its case-folded form, what needs more than that is marked, anything else
-    becomes a space. All are found with `_split_any`, one character at a time: none of these
-    characters combines with its neighbours.
+    A letter becomes its case-folded form, more complex characters are marked, and all others become
+    a space. All are found with `_split_any`, one character at a time: none of these characters
+    combines with its neighbours.
     """
     table = bytearray(b" " * 256)
     for code in range(256):

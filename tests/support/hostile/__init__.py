@@ -1,7 +1,7 @@
 """Hostile or damaged files, kept as code and made when needed.
 
-Each has a name, and is a function from a trap to a file. The trap is what the file tries to reach:
-an address on this machine that must not be requested, and a file that must not be read.
+Each has a name, and is a function from a trap to a file. The trap is the target of the file: an
+address on this machine that must not be requested, and a file that must not be read.
 """
 
 from tests.support.hostile import archives, docx, epub, html, markdown, pdf, text

@@ -168,7 +168,7 @@ def print_bundle(bundle: ContextBundle) -> None:
 
 
 def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words]:
-    """Return what is printed of a passage, and the spans of the words that the search marked.
+    """Return the printed text of a passage, and the spans of the words that the search marked.
 
     Unless `full`, that is the sentence or row with most of the words, one before and one after, and
     the header of a table. Code is printed whole.
@@ -387,7 +387,7 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
 
 
 def _explain_quote(quote: Quote) -> Iterator[str]:
-    """Yield the line that says what the sources have instead of a quote."""
+    """Yield the line with the words of the sources instead of a quote."""
     if quote.verdict is QuoteVerdict.CHANGED:
         words = " ".join(part.text for part in quote.difference if part.only_in != "quote")
         sentences = name_sentences(quote)

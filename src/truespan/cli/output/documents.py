@@ -258,7 +258,7 @@ def show_followed(job: Job, documents: Sequence[JobDocument], log: Sequence[JobL
 
 
 def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
-    """Show failures first, then the other documents and what was removed."""
+    """Show failures first, then the other documents and removed ones."""
     removed = [entry for entry in documents if entry.state is DocumentState.REMOVED]
     others = [entry for entry in documents if entry.state is not DocumentState.REMOVED]
     others.sort(key=lambda entry: entry.state is not DocumentState.FAILED)

@@ -14,7 +14,7 @@ _HERE = "truespan.extensions.cluster"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands, and what libraries on servers consist of."""
+    """Add the commands, and the parts of libraries on servers."""
     tables.commands += (
         Commands("Serve", f"{_HERE}.commands", ("worker",)),
         Commands("Maintenance", f"{_HERE}.commands", ("prepare-store",)),

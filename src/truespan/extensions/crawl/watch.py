@@ -35,7 +35,7 @@ def watch_folders(folders: Sequence[str]) -> FolderWatcher:
 
 
 class FolderWatcher:
-    """Waits for changes below folders; the caller scans for what has changed.
+    """Waits for changes below folders; the caller scans for the changed files.
 
     If the system cannot report changes, `wait` returns every few seconds. For one thread only.
     """

@@ -60,8 +60,8 @@ class _Host(Struct):
     free_at: float = 0.0
 
 
-# Shared by threads: what is known of a host is read and replaced under a lock, which is not held
-# while a server is asked or waited for; two threads may ask for a robots.txt twice.
+# Shared by threads: the rules of a host are read and replaced under a lock, which is not held while
+# a server is asked; two threads may request a robots.txt twice.
 class WebPages:
     """A client for pages of the hosts of `ingest_hosts`. Threads may share it."""
 

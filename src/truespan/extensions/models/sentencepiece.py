@@ -1,8 +1,8 @@
 """A tokenizer from a unigram model file of SentencePiece.
 
-Owns: reading pieces, scores and the character map of such a file.
-Does not own: splitting a text into pieces, which the package `tokenizers` does.
-Must hold: names of special pieces in a text are read as ordinary text.
+Owns: reading pieces, scores and the character map of these files. Does not own: splitting a text
+into pieces, which the package `tokenizers` does. Must hold: names of special pieces in a text are
+read as ordinary text.
 """
 
 from __future__ import annotations

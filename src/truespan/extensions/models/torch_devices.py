@@ -149,7 +149,7 @@ def copy_states(batch: BatchStates) -> list[numpy.ndarray]:
 
 
 class Rows(NamedTuple):
-    """Vectors of texts as rows, and the needed part of the states of each text; None without."""
+    """Vectors of texts as rows, with the needed part of the states of each text, if any."""
 
     vectors: numpy.ndarray
     states: list[Any]
@@ -230,7 +230,7 @@ class TorchRunner:
         return says
 
     def run(self, texts: Sequence[Encoding], read: ReadStates | None = None) -> Rows:
-        """Return the vectors of texts in their order, and what `read` returns of their states."""
+        """Return the vectors of texts in order, and the results of `read` for their states."""
         batches = self.submit(texts, read)
         return batches.join(gather(dict(enumerate(batches.runs))))
 

@@ -1,10 +1,9 @@
 """Proofs that others can check: signed receipts and their verification.
 
 Owns: canonical JSON, envelopes and signatures, statements of receipts, the file of keys.
-`verify.py` also runs alone: it imports nothing else of Truespan.
-Does not own: the question which passages a caller may see.
-Must hold: nothing is accepted that was not signed as it is; a receipt contains no text, hash or
-count that its caller may not see.
+`verify.py` also runs alone: it imports nothing else of Truespan. Does not own: the question which
+passages a caller may see. Must hold: only statements in their exact signed form are accepted; a
+receipt contains no text, hash or count that its caller may not see.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Signed receipts of results, and the keys of a library that sign them.
 
-This is the only place that decides what a receipt says to whom. Anyone may list the public keys;
+Only this module decides on the claims of a receipt for a caller. Anyone may list the public keys;
 the owner changes them.
 """
 

@@ -213,8 +213,8 @@ def gate_generation(
     min_hit_rate: float = 0.0,
 ) -> Verdict:
     """Compare a generation with the generation that it would replace, if any."""
-    # Alone, it must have run every query, and at least one must be judged. In both cases the hit
-    # rate must reach `min_hit_rate`, and some query must have found an expected document.
+    # Without an earlier generation, every query must have run, and at least one must be judged. In
+    # both cases the hit rate must reach `min_hit_rate`, and some query must have found a document.
     check_share("The minimum hit rate", min_hit_rate)
     reasons: list[Notice] = []
     if old:

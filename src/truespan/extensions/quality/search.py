@@ -98,7 +98,7 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
 def decide_query(
     access: WorldAccess, query: str, *, filters: Filters = NO_FILTERS, rerank: bool | None = None
 ) -> Decision:
-    """Return the decision on a question, which is searched for as it is and needs no chat model."""
+    """Return the decision on a question, without rewriting it and without a chat model."""
     request = RetrievalRequest(query=query, filters=filters, by_default=frozenset(), rerank=rerank)
 
     def find(trace: RequestTrace, _query: str, rules: Rules, _book: str | None) -> Retrieved:

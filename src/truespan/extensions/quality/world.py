@@ -87,7 +87,7 @@ class EvaluationProgress(Struct, frozen=True):
 
 
 class _Run(Struct, frozen=True):
-    """One evaluation of which nothing was asked yet; each step asks a query."""
+    """One evaluation that has run no query yet; each step runs one."""
 
     name: str
     steps: Iterator[QueryResult]
@@ -378,7 +378,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         rerank: bool | None,
         reader: str | None,
     ) -> _Run:
-        """Check who asks and for whom; nothing is asked before the first step is taken."""
+        """Check the caller and the reader before the first query."""
         scope, components = self._scope(), self._access.components
         label = f"{self._access.record().name}, generation {scope.generation.number}"
         search = partial(self._search, mode=mode, rerank=rerank)

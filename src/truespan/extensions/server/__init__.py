@@ -1,4 +1,4 @@
-"""Truespan for programs that are not Python: HTTP, MCP, the web page and what they need.
+"""Truespan for programs that are not Python: HTTP, MCP, the web page and their shared parts.
 
 Owns: routes, MCP tools, the page, sign-in by OpenID Connect, pictures of pages, metrics and traces.
 Does not own: any decision about what a caller may see or what is found.
@@ -13,7 +13,7 @@ _HERE = "truespan.extensions.server"
 
 
 def register(tables: Tables) -> None:
-    """Add the commands, and what the engine looks up."""
+    """Add the commands, and rows to the tables of the engine."""
     tables.commands += (
         Commands("Serve", f"{_HERE}.serve_command", ("serve", "mcp")),
         Commands("Models", f"{_HERE}.models_command", ("models",)),

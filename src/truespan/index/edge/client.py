@@ -330,8 +330,8 @@ _FAULTS, _TICKS = (7, 9), (11, 12)
 class StartWait:
     """Decides whether a process that was started is still worth waiting for.
 
-    Importing its modules takes half a second on an idle machine, and minutes on a loaded one. It is
-    given up after `patience` seconds in which it did nothing, or `MAX_FACTOR` times as many in all.
+    Importing its modules takes half a second on an idle machine, and minutes on a loaded one. It
+    ends after `patience` seconds without activity, or after `MAX_FACTOR` times as many in all.
     Where the system does not show what a process does, only the latter counts.
     """
 
@@ -341,7 +341,7 @@ class StartWait:
         self._seen: tuple[int, ...] = ()
 
     def check(self, pid: int) -> errors.IndexUnavailable | None:
-        """Return the error with which to give up a process; None as long as it is waited for."""
+        """Return the error with which to abandon a process; None while waiting continues."""
         now = time.monotonic()
         found = _activity_of(pid)
         if found is None or found != self._seen or not found:

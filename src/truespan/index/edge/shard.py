@@ -183,7 +183,7 @@ class Shard:
 
     @edge_errors("make its payload indexes")
     def prepare(self) -> bool:
-        """Add the payload indexes that are missing; return whether there are no points."""
+        """Add the missing payload indexes; return whether there are no points."""
         _add_indexes(self._edge)
         return self.points() == 0
 

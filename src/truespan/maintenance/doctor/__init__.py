@@ -1,4 +1,4 @@
-"""The doctor: what is wrong with a library, a plan to repair it, and applying the plan.
+"""The doctor: the faults of a library, a plan to repair it, and applying the plan.
 
 Owns: comparing store and index both ways, checks for leaks, plans, and applying them.
 Does not own: embedding (ingest), damage at read time (retrieval), files and settings (wiring).

@@ -120,7 +120,7 @@ MAX_TENANTS = 20_000
 
 
 def check_index(name: str, index: VectorIndex) -> Check:
-    """Return whether the index answers; if it does not, why, and what to do."""
+    """Return whether the index answers; if it does not, the reason and advice."""
     try:
         count = len(index.collections())
     except errors.TruespanError as error:

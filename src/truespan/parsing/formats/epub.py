@@ -247,7 +247,7 @@ def _fold(name: str) -> str:
 
 
 def _tag(element: etree._Element) -> str:
-    """Return the name of a tag in lower case, as it is in pages parsed as HTML."""
+    """Return the name of a tag in lower case, as in pages parsed as HTML."""
     return local(element).lower()
 
 

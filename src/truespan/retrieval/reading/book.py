@@ -419,7 +419,7 @@ class BookSearch(Struct, frozen=True):
 
 
 def _without_vector(verified: Sequence[Verified]) -> list[VerificationFailure]:
-    """Return the chunks whose stored vector is gone or damaged.
+    """Return the chunks whose stored vector is missing or damaged.
 
     They cannot be ranked, and are embedded again.
     """

@@ -59,7 +59,7 @@ class Found(Struct, frozen=True):
     fetched: Fetched
 
     def down_to(self, last: float | None) -> tuple[int, Fetched]:
-        """Return the number of chunks down to the score of the last result, and what failed there.
+        """Return the number of chunks down to the score of the last result, and the failed ones.
 
         In a fused search, everything that was looked at counts.
         """
@@ -114,7 +114,7 @@ class FusedBookSearch(Struct):
     """Number of points at or above the floor, if the index returned all of them."""
 
     def find(self, k: int, select: Select) -> Found:
-        """Rank what may be among the best, and verify it in this order until there is enough."""
+        """Rank the possible best candidates, and verify them in order until there are enough."""
         # A calibration measured in the world would reveal unread text; the scope excludes it.
         calibration = calibration_of(self.deps.store, self.scope, shipped_first=True)
         by_words, counted = self.wait_for_hits is None, self.counted

@@ -137,7 +137,7 @@ def list_chapters(outline: Sequence[OutlineEntry], last: int) -> list[Chapter]:
 
 
 def _complete(chapter: Chapter, found: Sequence[Chapter]) -> Chapter:
-    """Return an entry with its last sentence, and what its place among the others says of it."""
+    """Return an entry with its last sentence, and its numbers among the others."""
     above = [_label_of(found[part].own_name) for part in chapter.parts]
     following = found[chapter.place + 1 : chapter.place + 2]
     return replace(

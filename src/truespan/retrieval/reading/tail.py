@@ -1,7 +1,7 @@
 """The tail: chunks of the read sentences that no stored chunk covers, as if the book ended here.
 
 A stored chunk whose boundaries depend on unread text cannot be shown to a reader, not even its read
-half: where it begins and ends, and how it scores, would reveal something. Instead, the sentences up
+part: where it begins and ends, and how it scores, would reveal something. Instead, the sentences up
 to the position are chunked alone. Chunking starts at the last stored chunk that depends on nothing
 unread, since what a chunker does from there depends on nothing before.
 """

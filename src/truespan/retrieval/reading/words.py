@@ -78,8 +78,7 @@ class ReadPart(Struct, frozen=True):
         return len(self.lengths)
 
 
-# Shared by threads: a cache of what was read of a revision at a position; its arrays are only
-# read.
+# Shared by threads: a cache of read counts of a revision at a position; its arrays are only read.
 @lru_cache(maxsize=32)
 def read_part(known: RevisionWords, position: int) -> ReadPart:
     """Return the read part of a revision at a position."""
@@ -106,8 +105,7 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
 
 
 class ReadScores(Struct, frozen=True):
-    """The BM25 scores of what a reader may see. The places of the tail follow the places of
-    `part`."""
+    """The BM25 scores of the text that a reader may see."""
 
     part: ReadPart
     query: WordQuery
@@ -256,7 +254,7 @@ class _ReadCounts(Struct, frozen=True):
     def add(self, terms: Iterable[str], held: Mapping[str, bytes]) -> None:
         """Find the places of terms, given their stored postings.
 
-        Nothing of a chunk that was not read goes any further.
+        Data of unread chunks is dropped here.
         """
         import numpy as np
 
@@ -292,7 +290,7 @@ class _ReadCounts(Struct, frozen=True):
         return found
 
     def expand_compounds(self, query: WordQuery) -> WordQuery:
-        """Return a query with compounds and their parts, all of which occur in what was read."""
+        """Return a query with compounds and their parts, all of which occur in the read part."""
         indexes = [index_parts(self._unstored_terms())]
         if self.key is not None:
             stored = self.store.catalogs.vocabulary(self.scope, self.world, self.key)
@@ -330,7 +328,7 @@ def _read_counts(
     tail: Sequence[Visible],
     query: str,
 ) -> tuple[_ReadCounts, WordQuery]:
-    """Return the word counts of the read part, and the words of a query, whose places are loaded.
+    """Return the word counts of the read part, and the words of a query with their places.
 
     Counts that are missing, damaged or of another recipe are made again, for this revision alone.
     """

@@ -402,7 +402,7 @@ class SqliteDatabase(Database):
                 connection.pragma("synchronous", "full")
                 connection.pragma("foreign_keys", True)
                 connection.pragma("cache_size", -32_000)
-                # A checkpoint, which waits for the disk, once for 16 MB of the log: ingestion
+                # A checkpoint waits for the disk, so it runs once for 16 MB of the log: ingestion
                 # writes the same pages many times.
                 connection.wal_autocheckpoint(4_000)
                 # Deleted content is overwritten in place; `rewrite` removes other copies of it.

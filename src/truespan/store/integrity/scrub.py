@@ -557,7 +557,7 @@ def _restore_text(session: Session, key: int) -> bool:
 
 
 def _text_from_chunks(session: Session, key: int) -> str | None:
-    """Return the text of a revision, with intact chunks written over what is left of it.
+    """Return the text of a revision, restored from intact chunks and the rest of the stored text.
 
     None unless the result has the recorded hash: nothing is guessed.
     """

@@ -250,7 +250,7 @@ class Catalogs(Part):
         return WordCatalog(entries)
 
     def lost_words(self, scope: Scope, entries: Sequence[WordEntry]) -> list[int]:
-        """Return the keys of revisions with counted words whose rows are all missing."""
+        """Return the keys of revisions with counted words that have lost all their rows."""
         counted = [entry for entry in entries if any(entry.lengths.values())]
         empty = self._db.at(scope, keys=list({entry.segment for entry in counted})).all(
             """SELECT r.key FROM revisions r WHERE r.key IN LIST(:keys) AND NOT EXISTS
@@ -545,7 +545,7 @@ class _PlacedRevision(NamedTuple):
     def spans(
         self, covers: Callable[[NamedPlace], bool]
     ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return the ends and the starts of the text at covered places; None without any."""
+        """Return the ends and the starts of the text at covered places, if any."""
         starts = (0, *self.layout.starts)
         places = (NO_PLACE, *self.layout.places)
         found = [

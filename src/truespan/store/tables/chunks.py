@@ -62,7 +62,7 @@ _STATES: Final = {state.value: state for state in ChunkState}
 _KINDS: Final = {kind.value: kind for kind in ChunkKind}
 
 # States are looked up first. Otherwise PostgreSQL scans the whole world while it has no statistics
-# of new rows; the sum keeps it from choosing the wrong index.
+# of new rows; the sum prevents the choice of the wrong index.
 _STATES_OF: Final = """
     WITH s AS MATERIALIZED (
       SELECT chunk_id, revision, generation, position, kind, context_start, start, finish,
@@ -491,8 +491,8 @@ class _Labels(NamedTuple):
 
 
 _MAX_LABELS: Final = 1024
-# Shared by threads: cells of revisions and what they say; each use compares the cells with the row
-# that was just read, so it does not matter which thread's entry is kept.
+# Shared by threads: cells of revisions and their parsed values; each use compares the cells with
+# the row that was just read, so it does not matter which thread stored the entry.
 _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
 """Checksum, cells and labels of recently read revisions."""
 

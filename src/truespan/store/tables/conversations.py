@@ -50,7 +50,7 @@ _VISIBLE: Final = """t.world_id = :world AND t.asked_at >= :oldest
 
 
 class TurnContent(msgspec.Struct, frozen=True):
-    """Content of a turn, as it is stored."""
+    """Stored content of a turn."""
 
     question: str
     standalone: str
@@ -102,7 +102,7 @@ class Conversations(Part):
         """Return the latest turns of a conversation, at most `max_turns`, in order.
 
         For a reader, only turns up to the position count. A damaged turn has no content. Turns that
-        used other `documents`, and what follows them, are left out.
+        used other `documents`, and later turns, are left out.
         """
         if record.reader is not None and read_to is None:
             return []

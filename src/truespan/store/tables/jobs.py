@@ -247,7 +247,7 @@ class Jobs(Part):
     ) -> bool:
         """Reserve documents for a job while it runs; False if another job has one of them.
 
-        Jobs whose process is not alive have none.
+        Jobs of dead processes have none.
         """
         with self._db.write(scope, lock=False, job=job, process=process) as session:
             # One claim at a time in a world: concurrent ones would not see each other.

@@ -45,7 +45,7 @@ class Limits(Part):
         return Claim(*found) if found else self.claim_key(digest, fingerprint, process)
 
     def take_over_key(self, digest: bytes, gone: str, process: str) -> bool:
-        """Take over the claim of a process that is gone; False if another process did."""
+        """Take over the claim of a dead process; False if another process did."""
         taken = self._db.shared.execute(
             """UPDATE replays SET process = :process
                WHERE digest = :digest AND process = :gone AND reply IS NULL""",

@@ -153,8 +153,8 @@ def move_notes(
 ) -> None:
     """Move the notes about a document to the revision that becomes active.
 
-    A note whose position cannot be moved keeps its revision, so that it is hidden. One whose
-    sentences the new text does not have marks none.
+    A note whose position cannot be moved keeps its revision, so that it is hidden. A note without
+    its sentences in the new text marks none.
     """
     rows = session.all(
         f"""SELECT n.key, old.key, new.number, n.checksum, {_NOTE} FROM revisions new

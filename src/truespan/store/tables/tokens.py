@@ -93,7 +93,7 @@ def _require_owner(authority: Authority) -> None:
 
 
 def _names_text(names: frozenset[Any] | Unlimited) -> str:
-    """Return names as JSON; another column says if there is no limit."""
+    """Return names as JSON; another column records whether there is no limit."""
     return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
 
 

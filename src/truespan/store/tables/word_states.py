@@ -76,7 +76,7 @@ class WordStateRows(Part):
 def insert_word_states(
     session: Session, scope: Scope, states: Mapping[TextHash, WordStates]
 ) -> None:
-    """Write the states of texts whose vectors are written already."""
+    """Write the states of texts whose vectors are already stored."""
     world, profile = scope.world, scope.profile.id
     session.insert_many(
         "word_states",

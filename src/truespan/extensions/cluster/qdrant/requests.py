@@ -383,7 +383,7 @@ class Server:
         self.prepare(collection)
 
     def discard(self, name: str) -> None:
-        """Remove a collection; an absent one is no error, one of another library is."""
+        """Remove a collection; one of another library is an error, an absent one is not."""
         name = self._name(name)
         self._shapes.pop(name, None)
         with self._errors(REMOVE):

@@ -100,7 +100,7 @@ class AppContext(replies.StreamContext, frozen=True):
         return await self.pool.run(work, caller=caller, seconds=self.limits.seconds)
 
     async def find_caller(self, credentials: Credentials, *, again: bool) -> str | None:
-        """Return whose turns a request takes: those of its token or user, however it spells it.
+        """Return the owner of a request's turns: its token or user, in any spelling.
 
         With `again`, credentials that were valid before are checked once more.
         """

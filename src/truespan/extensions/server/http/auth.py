@@ -172,7 +172,7 @@ class Authenticator(Struct):
     def recall(self, credentials: Credentials) -> str | None:
         """Return the token or user that credentials were valid for; None if they never were.
 
-        It says whose turn a request takes, and grants nothing: they may have expired since.
+        It identifies the queue of a request, and grants nothing: they may have expired since.
         """
         return self._known.get(credentials.digest())
 

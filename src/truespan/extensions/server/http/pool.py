@@ -39,7 +39,7 @@ threads, and calls that take long leave some to others."""
 class Pool:
     """Runs calls on a bounded number of threads with a bounded queue.
 
-    At most `at_once` of those that run have begun within the last `patience` seconds. Of the queued
+    At most `at_once` of the running jobs started within the last `patience` seconds. Of the queued
     calls, the oldest of each caller is started in turn.
     """
 
@@ -142,7 +142,7 @@ class Pool:
         return True
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start what waits, if those that run have taken long."""
+        """Start waiting jobs, if the running ones have taken long."""
         with self._lock:
             self._start_waiting()
             waits = bool(self._waiting)
@@ -181,7 +181,7 @@ class Pool:
         return next(((one,) for one in self._waiting if self._running[one] < limit), None)
 
     def _take(self, caller: Hashable) -> _Job:
-        """Take the oldest job of a caller, whose next turn comes after all others'."""
+        """Take the oldest job of a caller, who then moves to the end of the queue."""
         jobs = self._waiting.pop(caller)
         job = jobs.popleft()
         if jobs:

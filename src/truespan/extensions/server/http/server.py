@@ -415,7 +415,7 @@ def _set_on_signals(ending: asyncio.Event) -> None:
 
 
 def _stop_with_parent() -> None:
-    """End a worker process whose parent is gone."""
+    """End a worker process whose parent has ended."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -116,7 +116,7 @@ def select_target(
 def _anonymous_authority(
     library: Library, anonymous: AnonymousAccess, authority: Authority
 ) -> Authority:
-    """Narrow the authority of a caller without a token to what the operator chose."""
+    """Narrow the authority of a caller without a token to the configured one."""
     if anonymous.reader is None and not anonymous.owner:
         raise _refuse("Send a token, or start the server with --mcp-reader NAME or --mcp-owner.")
     worlds = authority.worlds
@@ -335,7 +335,7 @@ class StreamableApp:
         )
 
     async def _run(self, request: Any, work: Work) -> Any:
-        """Run work on a thread, which gives it up when the client cancels or the time is over."""
+        """Run work on a thread, which is abandoned on cancellation or at the timeout."""
         target: Target = request.scope[TARGET]
         token = CancelToken()
 

@@ -88,7 +88,7 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
 
 
 def _is_contract(caller: CallerContext) -> bool:
-    """Return whether the world has the contract's defaults; if it is gone, calls report that."""
+    """Return whether the world has the contract's defaults; calls report a deleted one."""
     with contextlib.suppress(TruespanError):
         return caller.world.defaults is Defaults.CONTRACT
     return False

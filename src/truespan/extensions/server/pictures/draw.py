@@ -96,9 +96,9 @@ def draw_page(
     last = revision.sentences - 1 if until is None else until
     if pictures is None or last < 0:
         return None
-    # What the sanitizer removed from the text, the source still shows. Whether it removed something
-    # depends on the whole document, so it decides nothing for readers: they get no pictures while
-    # redaction is on, and later those whose stored text is on the page unchanged.
+    # The source still shows text that the sanitizer removed. Whether it removed any depends on the
+    # whole document, so readers are treated alike: they get no pictures while redaction is on, and
+    # later those whose stored text is on the page unchanged.
     if until is not None:
         if components.preparation.redacts:
             return None
@@ -132,7 +132,7 @@ def _spans(starts: list[PageStart], page: int, end: int) -> list[tuple[int, int]
 
 
 class _DrawnDocument(Struct, frozen=True):
-    """A revision whose pages are drawn, and the store of what was drawn of it."""
+    """A revision whose pages are drawn, and the store of its pictures."""
 
     components: Components
     pictures: PictureFolder

@@ -105,7 +105,7 @@ def find_parts(
     """Return the characters of each part by line; empty for a part that is not found.
 
     A part begins where the part before it ends, or at the beginning of a later line: running heads
-    between them are not part of the text. So a part is found without reading what follows it.
+    between them are not part of the text. So a part is found without reading later text.
     """
     spots = [
         (letter, number, place)
@@ -285,7 +285,7 @@ def _render(
 def _keep_only(
     pixels: bytes, size: tuple[int, int], kept: Sequence[_Pixels], hidden: Sequence[_Pixels]
 ) -> bytes:
-    """Return white pixels with the kept boxes of a picture, without what is hidden of them."""
+    """Return white pixels with the visible parts of the kept boxes of a picture."""
     width, height = size
     row = width * _BYTES_PER_PIXEL
     white = b"\xff" * (height * row)

@@ -315,7 +315,7 @@ def _world_name(model: str) -> str | None:
 
 
 def _find(context: CallContext, model: str) -> tuple[World | Reader, World]:
-    """Return what a model names, the world or one of its readers, and the world."""
+    """Return the world or reader that a model names, and the world."""
     name = _world_name(model)
     try:
         world = select_world(context, name)
