@@ -148,5 +148,6 @@ _STRICT = json.JSONDecoder(
     parse_float=_parse_float,
     parse_int=_parse_int,
 )
-# Numbers stay text, because the other parser converts them. Shared by threads: as above.
+# Numbers stay text, because the other parser converts them.
+# Shared by threads: as above.
 _UNIQUE = json.JSONDecoder(object_pairs_hook=_unique, parse_float=str, parse_int=str)
