@@ -237,8 +237,8 @@ STOPS = [
     (1, "write", "extensions/cluster/copy.py"),
     (40, "write_rows", "extensions/cluster/copy.py"),
     (30, "digest_table", "extensions/cluster/copy.py"),
-    (2, "copy_file", "core/disk.py"),
-    (2, "_require_same_content", "core/disk.py"),
+    (2, "copy_file", "extensions/cluster/backup.py"),
+    (2, "_require_same_content", "extensions/cluster/backup.py"),
 ]
 
 

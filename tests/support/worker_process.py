@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
-from truespan.cli.terminal import stop_on_signals
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
+from truespan.extensions.cluster.commands import stop_on_signals
 from truespan.extensions.cluster.postgres import Address, PostgresDatabase
 from truespan.extensions.cluster.queue import ProcrastinateQueue, QueueLimits
 from truespan.files.assets import AssetFolder

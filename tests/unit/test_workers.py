@@ -19,7 +19,6 @@ from tests.support.failures import raises_code
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
-from truespan.cli.terminal import stop_on_signals
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -30,6 +29,7 @@ from truespan.errors import (
     ProviderUnavailable,
 )
 from truespan.extensions.cluster import queue
+from truespan.extensions.cluster.commands import stop_on_signals
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState
 from truespan.types.scope import OWNER, Verb

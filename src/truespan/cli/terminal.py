@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -178,23 +176,3 @@ def name_sentences(part: Any) -> str:
     if part.first_sid == part.last_sid:
         return f"sentence {part.first_sid}"
     return f"sentences {part.first_sid}-{part.last_sid}"
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that is set on SIGTERM or SIGINT; a second signal ends the process."""
-    event = threading.Event()
-
-    def on_signal(_number: int, _frame: object) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    previous = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield event
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from truespan.errors import CopyDiffers, StorageFull, resource_error
-
-_PARTIAL_COPY = ".moved"
-_BLOCK = 1 << 20
-
+from truespan.errors import StorageFull, resource_error
 
 DISK_RESERVE = 256 << 20
 """Free bytes on a disk below which libraries refuse to write."""
@@ -112,38 +108,10 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     os.replace(draft, path)
 
 
-def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
-    """Copy a file unless the target has the same content, and check the copy; True if copied."""
-    if not source.is_file() or source.is_symlink():
-        return False
-    if target.exists():
-        _require_same_content(source, target)
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    require_space(target.parent, reserve + source.stat().st_size)
-    partial = target.with_name(target.name + _PARTIAL_COPY)
-    try:
-        partial.unlink(missing_ok=True)
-        mode = source.stat().st_mode & 0o700
-        with open(source, "rb") as content, create_file(partial, mode) as file:
-            shutil.copyfileobj(content, file, _BLOCK)
-        _require_same_content(source, partial)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(target.parent)
-    return True
-
-
 def hash_file(path: Path) -> tuple[str, int]:
     """Return the SHA-256 of a file in hexadecimal, and its size."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest(), file.tell()
-
-
-def _require_same_content(source: Path, target: Path) -> None:
-    if hash_file(source) != hash_file(target):
-        raise CopyDiffers(f"The file {target.name.removesuffix(_PARTIAL_COPY)} differs.")
 
 
 _PAUSE = 0.01

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -318,7 +318,7 @@ def read_conditions(wanted: Any) -> tuple[Condition, ...]:
 
 _ASSIGNMENT = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _COMPARISON = re.compile(r"([^=<>!]+)(==|=|>=|<=|>|<)(.*)", re.DOTALL)
-_SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
 def parse_value(text: str) -> Scalar:
@@ -379,7 +379,7 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
             value = parse_value(match[3])
         except FieldError as error:
             raise FieldError(f"{_quote(text)} {error}") from None
-        operator = _SYMBOLS.get(match[2])
+        operator = SYMBOLS.get(match[2])
         if operator is None:
             members.setdefault("any_of", []).append(value)
         elif operator in members:
@@ -387,21 +387,3 @@ def parse_comparisons(texts: Sequence[str]) -> dict[str, Any]:
         else:
             members[operator] = value
     return found
-
-
-def spell_comparisons(conditions: Iterable[Condition]) -> list[str]:
-    """Return conditions as texts for `parse_comparisons`."""
-    signs = {operator: symbol for symbol, operator in _SYMBOLS.items()}
-    texts: list[str] = []
-    for condition in conditions:
-        key = condition.key
-        if condition.any_of == () or key != key.strip() or re.search("[=<>!]", key):
-            raise FieldError(f"has a condition on {_quote(key)} that cannot be written as text")
-        if not condition.compares:
-            texts.append(key if condition.exists else f"!{key}")
-        for operator, value in condition.to_json().items():
-            if operator != "exists":
-                values = value if operator == "any_of" else [value]
-                sign = signs.get(operator, "=")
-                texts += [f"{key}{sign}{json.dumps(one, ensure_ascii=False)}" for one in values]
-    return texts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from filecmp import cmp
@@ -10,7 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from truespan import errors
-from truespan.core.disk import copy_file, require_space
+from truespan.core.disk import create_file, hash_file, require_space, sync_folder
+from truespan.errors import CopyDiffers
 from truespan.extensions.cluster.copy import StoreRows, copy_rows, rows_of
 from truespan.files.backup import (
     ASSETS,
@@ -29,6 +32,9 @@ from truespan.store import Store
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.store.snapshot import CACHES, NOT_RESTORED, Snapshot, describe_snapshot
 from truespan.types.maintenance import Manifest
+
+_PARTIAL_COPY = ".moved"
+_BLOCK = 1 << 20
 
 
 class ServerSnapshots(Struct, frozen=True):
@@ -183,3 +189,31 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
             "The store of the backup has rows that this store does not accept; nothing was kept.",
             advice="Restore the backup into a folder, and run 'truespan doctor' there.",
         ) from None
+
+
+def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
+    """Copy a file unless the target has the same content, and check the copy; True if copied."""
+    if not source.is_file() or source.is_symlink():
+        return False
+    if target.exists():
+        _require_same_content(source, target)
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    require_space(target.parent, reserve + source.stat().st_size)
+    partial = target.with_name(target.name + _PARTIAL_COPY)
+    try:
+        partial.unlink(missing_ok=True)
+        mode = source.stat().st_mode & 0o700
+        with open(source, "rb") as content, create_file(partial, mode) as file:
+            shutil.copyfileobj(content, file, _BLOCK)
+        _require_same_content(source, partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(target.parent)
+    return True
+
+
+def _require_same_content(source: Path, target: Path) -> None:
+    if hash_file(source) != hash_file(target):
+        raise CopyDiffers(f"The file {target.name.removesuffix(_PARTIAL_COPY)} differs.")

@@ -1,10 +1,14 @@
 """Commands of libraries on servers: workers, and the tables of the store."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 from truespan.cli.commands import Option, WholeNumber
 from truespan.cli.options import Folder, Json, folder_of
-from truespan.cli.terminal import echo, stop_on_signals
+from truespan.cli.terminal import echo
 from truespan.wire.serialize import to_json
 
 
@@ -39,3 +43,23 @@ def prepare_store(library: Folder = None, as_json: Json = False) -> None:
         echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
     else:
         echo(f"The tables were updated from schema {before} to {now}.")
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that is set on SIGTERM or SIGINT; a second signal ends the process."""
+    event = threading.Event()
+
+    def on_signal(_number: int, _frame: object) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield event
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

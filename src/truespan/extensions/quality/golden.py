@@ -32,7 +32,7 @@ from truespan.errors import InvalidArgument, LinesInvalid
 from truespan.types.arguments import FILTERS, Form
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
-from truespan.types.metadata import Condition, parse_comparisons, read_conditions, spell_comparisons
+from truespan.types.metadata import SYMBOLS, Condition, parse_comparisons, read_conditions
 from truespan.types.request import MAX_QUERY_LENGTH, Filters
 from truespan.types.source import DocumentKind
 
@@ -223,9 +223,27 @@ def _fields(query: GoldenQuery) -> dict[str, Any]:
 
 def _where(filters: Filters) -> list[str]:
     try:
-        return spell_comparisons(filters.metadata)
+        return _spell_comparisons(filters.metadata)
     except FieldError as error:
         raise InvalidArgument(f"A golden query {error}.") from None
+
+
+def _spell_comparisons(conditions: Iterable[Condition]) -> list[str]:
+    """Return conditions as texts for `parse_comparisons`."""
+    signs = {operator: symbol for symbol, operator in SYMBOLS.items()}
+    texts: list[str] = []
+    for condition in conditions:
+        key = condition.key
+        if condition.any_of == () or key != key.strip() or re.search("[=<>!]", key):
+            raise FieldError(f"has a condition on {key!r} that cannot be written as text")
+        if not condition.compares:
+            texts.append(key if condition.exists else f"!{key}")
+        for operator, value in condition.to_json().items():
+            if operator != "exists":
+                values = value if operator == "any_of" else [value]
+                sign = signs.get(operator, "=")
+                texts += [f"{key}{sign}{json.dumps(one, ensure_ascii=False)}" for one in values]
+    return texts
 
 
 def _check_type(kind: type, value: Any) -> Any:
