@@ -139,7 +139,8 @@ class WorldIngestion:
                     advice="Leave background out, or read 'world.jobs'.",
                 )
             ingestion = self._ingest_jobs(self.access.writable_scope())
-            return self._queue(ingestion, ingestion.request(paths, manifest, checked, sitemap))
+            request = ingestion.request(paths, manifest, checked, sitemap)
+            return self._submit(ingestion.queue(request))
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
@@ -241,9 +242,6 @@ class WorldIngestion:
         from truespan.engine.ingestion import IngestJobs
 
         return IngestJobs(self.access.components, scope)
-
-    def _queue(self, jobs: IngestJobs, request: IngestRequest) -> Job:
-        return self._submit(jobs.queue(request))
 
     def _submit(self, job: Job) -> Job:
         from truespan.engine.jobs import submit_job

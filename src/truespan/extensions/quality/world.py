@@ -386,9 +386,8 @@ class WorldEvaluation(WorldPart, frozen=True):
             label += f", reader {reader}"
             queries = self._read_queries(reader, queries)
             search = partial(self._search_as_reader, reader, mode=mode, rerank=rerank)
-        steps = judge_each(
-            queries, search, identify=self._names(scope).key_of, clock=components.clock.monotonic
-        )
+        names = DocumentNames(self._active_documents(scope).values())
+        steps = judge_each(queries, search, identify=names.key_of, clock=components.clock.monotonic)
         label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
         label += "".join(f", without {part}" for part in sorted(components.without))
         is_approximate = components.index.approximate(scope)
@@ -498,9 +497,6 @@ class WorldEvaluation(WorldPart, frozen=True):
                     raise
                 self._access.components.clock.sleep(pause)
         return search()
-
-    def _names(self, scope: Scope) -> DocumentNames:
-        return DocumentNames(self._active_documents(scope).values())
 
     def _active_documents(self, scope: Scope) -> Mapping[int, Document]:
         documents = self._access.components.store.documents.all(scope)
