@@ -63,15 +63,28 @@ def test_example_brings_format_models_and_command(environment: dict[str, str], t
 
 def test_example_checks_replies(environment: dict[str, str], tmp_path: Path) -> None:
     script = """
-from types import SimpleNamespace
-from truespan.tables import import_member, tables
-check = import_member(tables().answer_checks["years"])
-sources = [SimpleNamespace(text="The mill was sold in 1904.")]
-for text in ("It was sold in 1904.", "It was sold in 1911."):
-    result = check(SimpleNamespace(text=text, sources=sources))
-    print([warning.message for warning in result.warnings])
+from truespan.protocols import ChatModels
+from truespan.wiring import open_library
+
+class Guide:
+    name = "guide"
+
+    def stream(self, messages):
+        yield "The mill was sold in 1904 [1]. It was built in 1811 [1]."
+
+with open_library("library", create=True, chat=ChatModels(Guide())) as library:
+    world = library.world("village", create=True)
+    world.add_texts(["The mill was sold to Jonas Reed in 1904."])
+    for warning in world.answer("When was the mill sold?").warnings:
+        if warning.code == "year_not_found":
+            print(warning.message)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, text=True, capture_output=True, check=True
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
     )
-    assert done.stdout == "[]\n['No source names 1911.']\n"
+    assert (done.stdout, done.stderr) == ("No source names 1811.\n", "")
