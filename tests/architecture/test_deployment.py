@@ -85,7 +85,7 @@ def environment(name: str) -> dict[str, str]:
 
 
 @each(SERVICES)
-def test_every_service_is_of_one_version(name: str) -> None:
+def test_every_service_has_one_version(name: str) -> None:
     image, _, tag = SERVICES[name]["image"].rpartition(":")
     assert image
     assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?(-[a-z]+)?", tag)

@@ -109,7 +109,7 @@ def test_demo_fits_the_screen_and_its_last_question_is_answered_at_the_end(
     assert re.search(r"Lavinia Sorrel,.*You killed\s+him", end, re.DOTALL)
 
 
-def test_demo_says_what_it_does_before_it_imports_anything() -> None:
+def test_demo_explains_itself_before_any_import() -> None:
     [_, future, first, *_] = ast.parse((ROOT / "examples" / "demo.py").read_text("utf-8")).body
     assert isinstance(future, ast.ImportFrom)
     assert future.module == "__future__"
@@ -304,7 +304,7 @@ def test_chunking_page_lists_profiles_and_their_members() -> None:
     assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
 
-def test_answers_page_says_how_a_question_is_completed() -> None:
+def test_answers_page_describes_question_rewriting() -> None:
     sections = sections_of(DOCS / "answers.md")
     rows = table_rows(sections["How a question is completed"])
     assert [row[0] for row in rows] == [*RewrittenBy]

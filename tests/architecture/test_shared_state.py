@@ -1,8 +1,8 @@
 """Objects that live longer than a request: each has a marker, or is constant; see CONTRIBUTING.md.
 
-Constant is what no function of the package changes. Two kinds of objects live long: those of
-modules, and those that a library and its server hold. Both are found by looking, so that a new one
-lacks a marker until its author adds one.
+An object is constant if no function of the package changes it. Two kinds of objects live long:
+those of modules, and those that a library and its server hold. A search finds both, so that a new
+object fails until its author adds a marker.
 """
 
 import ast

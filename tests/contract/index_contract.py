@@ -232,7 +232,7 @@ class IndexContract:
 
         assert set(ids) == {points[1].chunk_id, points[3].chunk_id}
 
-    def test_large_document_filter_finds_the_same_as_a_small_one(self, index, scope):
+    def test_large_document_filter_gives_the_same_results(self, index, scope):
         everything = frozenset(range(600))
         points = [point(scope, n, vector(*EAST), document=n) for n in range(600)]
         index.upsert(scope, points)

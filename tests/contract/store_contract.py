@@ -279,7 +279,7 @@ class StoreContract:
 
         assert sorted(ref.document for ref in refs) == list(range(1, 21))
 
-    def test_staged_chunks_are_returned_as_they_are_read(self, lib: LibraryFixture) -> None:
+    def test_staged_chunks_equal_stored_ones(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         text = "One two. Three four. Five six."
         places = Section("First", None), Section("Second", "Part"), Section(None, None)

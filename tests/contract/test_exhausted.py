@@ -244,7 +244,7 @@ def test_failed_write_names_the_exhausted_resource(tmp_path: Path, exhausted: Ca
         attempt()
 
 
-def test_failed_open_says_that_descriptors_are_in_use(tmp_path: Path) -> None:
+def test_failed_open_reports_that_descriptors_are_in_use(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text")
     (tmp_path / "truespan.toml").write_text("")

@@ -144,7 +144,7 @@ def test_each_text_gets_its_own_vector(server: Google) -> None:
 
 
 @pytest.mark.parametrize("name", ["gemini-embedding-001", "models/gemini-embedding-001"])
-def test_both_spellings_of_a_model_are_one_profile(server: Google, name: str) -> None:
+def test_both_spellings_of_a_model_have_one_profile(server: Google, name: str) -> None:
     clock = PassingClock()
     keys = ring_of("google", KEY)
     embedder = make_embedder(GoogleEmbedder, server.base, name, keys=keys, clock=clock)

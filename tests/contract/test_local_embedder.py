@@ -71,7 +71,7 @@ def words(count: int) -> str:
     return "word " * count
 
 
-def test_vectors_have_the_stated_dimensions_and_length_one(
+def test_vectors_are_normalised_with_the_stated_dimensions(
     embedder: LocalEmbedder, alone: list[Vector]
 ) -> None:
     port: Embedder = embedder

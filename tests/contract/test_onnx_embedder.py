@@ -102,7 +102,7 @@ def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
         assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
 
 
-def test_network_inputs_and_outputs_are_taken_as_they_are(make: Callable[..., Path]) -> None:
+def test_network_inputs_and_outputs_are_used_unchanged(make: Callable[..., Path]) -> None:
     weights = table(3)
     plain = embed(make(lookup_network(weights))).embed_documents(TEXTS)
     whole = make(
@@ -204,7 +204,7 @@ def test_invalid_model_toml_is_refused(make: Callable[..., Path]) -> None:
             assert embed(made).profile
 
 
-def test_lengths_and_poolings_are_read_as_exports_write_them(make: Callable[..., Path]) -> None:
+def test_lengths_and_poolings_are_read_from_exports(make: Callable[..., Path]) -> None:
     longest = {"max_position_embeddings": 64, "hidden_size": WIDTH}
     roberta = longest | {"model_type": "xlm-roberta", "pad_token_id": 1}
     lengths = [

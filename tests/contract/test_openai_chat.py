@@ -195,7 +195,7 @@ def test_long_cooldown_of_every_key_is_an_error(server: OpenAiChatServer) -> Non
     assert (len(server.asked), clock.slept) == (2, [])
 
 
-def test_short_pause_is_waited_for(server: OpenAiChatServer) -> None:
+def test_short_pause_is_respected(server: OpenAiChatServer) -> None:
     answers = iter([complaint(429, "slow down", **{"Retry-After": "7"})])
     server.fault = lambda asked: next(answers, None)
     clock = PassingClock()

@@ -144,7 +144,7 @@ def test_token_without_a_usable_header_requests_no_keys(issuer: Issuer, verifier
 
 
 @proves("identity.forged-token")
-def test_tokens_for_others_and_other_times_are_refused(issuer: Issuer, verifier: OpenIdVerifier):
+def test_tokens_with_wrong_audience_or_time_are_refused(issuer: Issuer, verifier: OpenIdVerifier):
     now = int(time.time())
     attempts: dict[str, dict[str, Any]] = {
         "other issuer": {"iss": "https://login.example.org"},

@@ -378,7 +378,7 @@ def test_application_of_another_library_is_refused(database: Database) -> None:
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
 
 
-def test_locked_tables_are_waited_for_until_the_timeout(database: Database) -> None:
+def test_locked_tables_are_awaited_until_the_timeout(database: Database) -> None:
     with database.admin() as admin, admin.transaction():
         admin.execute("LOCK TABLE truespan.jobs IN ACCESS EXCLUSIVE MODE")
 

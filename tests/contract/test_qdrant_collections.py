@@ -182,7 +182,7 @@ def test_prepare_waits_for_replicas_of_a_collection(server):
     index.close()
 
 
-def test_collections_of_others_are_neither_listed_nor_removed(index, server):
+def test_foreign_collections_are_neither_listed_nor_removed(index, server):
     prepared(index)
     [other] = opened_once(server, prefix="other_")
     other.prepare(new_scope())

@@ -86,7 +86,7 @@ def test_each_protocol_gets_its_request_and_scores_match_texts() -> None:
             assert reranker.name == names.get(shape, shape)
 
 
-def test_a_server_without_keys_gets_no_key_and_connections_are_kept() -> None:
+def test_keyless_server_gets_no_key_and_connections_are_reused() -> None:
     with RerankServer() as server:
         reranker = reranker_of(server)
         for _ in range(3):

@@ -234,7 +234,7 @@ def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: 
             one.close()
 
 
-def test_worker_taken_for_dead_continues_when_it_returns(
+def test_worker_considered_dead_continues_when_it_returns(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
     """The worker sleeps, like a suspended machine, until another worker unregisters it."""

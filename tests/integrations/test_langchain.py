@@ -90,7 +90,7 @@ def test_document_is_verified_text_with_citation_metadata(shelf: Shelf) -> None:
         assert one.metadata["last_sid"] == note.last_sid
 
 
-def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
+def test_retriever_search_equals_the_world_search(shelf: Shelf) -> None:
     passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).passages
     found = door.TruespanSearchRetriever(world=shelf.world, k=6, floor=0.0).invoke(QUESTION)
     assert [one.page_content for one in found] == [one.text for one in passages]

@@ -130,7 +130,7 @@ def test_parse_arguments_translates_earlier_modes() -> None:
         assert parsed.mode == mode
 
 
-def test_error_about_a_contract_name_names_what_was_sent(lib: LibraryFixture) -> None:
+def test_error_about_a_contract_name_quotes_the_sent_name(lib: LibraryFixture) -> None:
     lib.world(a__txt=TEXT)
 
     with serve_library(lib.library) as client:

@@ -68,7 +68,7 @@ def test_conversation_can_be_managed_on_the_command_line(client: Client, base: s
 
 
 @proves("conversations.own-caller")
-def test_a_token_sees_only_conversations_that_it_began(made: Study, client: Client) -> None:
+def test_token_sees_only_its_own_conversations(made: Study, client: Client) -> None:
     tokens = made.library.tokens
     one, other = (tokens.create(f"t{n}", worlds="world")[1].reveal() for n in range(2))
     key = client.json("POST", BASE, {"query": QUESTION}, token=one).content["conversation"]["id"]

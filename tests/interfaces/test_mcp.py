@@ -95,7 +95,7 @@ def test_model_gets_what_the_library_returns_to_the_reader(ann: Session, library
         assert word not in result.model_dump_json()
 
 
-def test_query_far_from_what_was_read_gets_a_line_before_the_passages(ann: Session) -> None:
+def test_query_far_from_read_text_gets_a_notice(ann: Session) -> None:
     result = ann.call("retrieve_context", query="How long does a lasagne bake in the oven?")
 
     found = found_in(result)

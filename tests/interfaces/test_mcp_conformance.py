@@ -107,7 +107,7 @@ def served(library: Path, *options: str) -> Iterator[str]:
 
 @proves("mcp.retrieval")
 @pytest.mark.parametrize("said", ["--mcp-reader=ann", "--mcp-owner"])
-def test_the_conformance_suite_passes_where_it_applies(library: Path, tmp_path: Path, said: str):
+def test_conformance_suite_passes_where_it_applies(library: Path, tmp_path: Path, said: str):
     expected = tmp_path / "expected.yml"
     lines = [f"  - {name}\n" for name in (*WITH_TOOLS_OF_THE_SUITE, *NOT_OURS)]
     expected.write_text("".join(["server:\n", *lines]), "utf-8")

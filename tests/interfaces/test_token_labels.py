@@ -169,7 +169,7 @@ def test_impersonating_token_stays_within_the_library(lib: LibraryFixture) -> No
 
 
 @proves("identity.narrowed-request")
-def test_narrowed_owner_is_no_owner(lib: LibraryFixture, client: Client) -> None:
+def test_narrowed_owner_is_not_an_owner(lib: LibraryFixture, client: Client) -> None:
     headers = [(HEADER, "group:legal")]
     created = client.json("POST", "/v1/worlds", {"name": "x"}, headers=headers)
     deleted = client.json("DELETE", "/v1/worlds/w", headers=headers)

@@ -360,7 +360,7 @@ def test_owner_learns_that_a_chunk_is_outside_an_audience(tmp_path: Path) -> Non
 
 
 @proves("audience.non-interference")
-def test_numbers_of_documents_do_not_count_hidden_ones(tmp_path: Path) -> None:
+def test_document_numbers_do_not_count_hidden_documents(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world")
     for step in range(3):

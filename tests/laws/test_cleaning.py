@@ -24,7 +24,7 @@ DIRTY = st.text(st.sampled_from(SUSPECTS + COMPANY) | st.characters(), max_size=
 
 @often
 @given(DIRTY)
-def test_cleaning_twice_is_cleaning_once(text: str):
+def test_cleaning_is_idempotent(text: str):
     once = clean(text)
 
     assert clean(once) == once

@@ -69,7 +69,7 @@ TEXTS = st.one_of(
 @example(f"PPS {'a' * 60}@example.com 2879216PB")
 @example("sk-aB3dE5fG7hI9jK1lM3nO5pQ7\n--password 8DE89")
 @given(text=TEXTS)
-def test_sanitising_twice_is_sanitising_once(sanitizer: Sanitizer, text: str) -> None:
+def test_sanitising_is_idempotent(sanitizer: Sanitizer, text: str) -> None:
     once = sanitizer.apply(text)
     twice = sanitizer.apply(once.text)
 

@@ -117,7 +117,7 @@ def test_owner_can_view_as_a_caller_with_labels(visits: Visits, harbour: Served)
     expect(visit.find("#viewing")).to_contain_text("Viewing as group:legal, user:zoë")
     asked = [request for request in visit.requests if request.url.endswith("/v1/me")][-1]
     assert asked.headers["x-truespan-audience"] == "group%3Alegal,user%3Azo%C3%AB"
-    # Who sees some documents only can add none.
+    # A caller who sees only some documents cannot add any.
     expect(visit.find("#new-world")).to_be_hidden()
     visit.find("#stop-viewing").click()
     expect(visit.find("#viewing")).to_be_hidden()

@@ -96,7 +96,7 @@ def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, n
 
 @pytest.mark.recommended
 @proves("result.best-sentence")
-def test_repeated_header_of_a_table_is_no_best_sentence(lib: LibraryFixture) -> None:
+def test_repeated_table_header_is_never_the_best_sentence(lib: LibraryFixture) -> None:
     lines = [f"{1000 + number},{TOPICS[number % 8]},{number}.50" for number in range(200)]
     lib.write("orders.csv", "\n".join(["order,item,total", *lines]))
     world = lib.library.create_world("world")
@@ -288,7 +288,7 @@ def test_damaged_place_of_a_sentence_is_not_shown(lib: LibraryFixture, damage: s
 
 
 @proves("result.best-sentence")
-def test_sentence_begun_earlier_has_the_page_of_the_passage(lib: LibraryFixture) -> None:
+def test_sentence_from_an_earlier_page_has_the_page_of_the_passage(lib: LibraryFixture) -> None:
     words = [" and ".join(f"word{n}" for n in range(last)) for last in (40, 100)]
     # The first sentence ends on the second page, in the second passage.
     first = f"The beginning {words[0]}"[:360]

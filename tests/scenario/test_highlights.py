@@ -101,7 +101,7 @@ def test_unverified_sentences_are_not_marked(tmp_path: Path) -> None:
 
 
 @proves("retrieval.fitted-passages")
-def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
+def test_http_marks_matches_on_request(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path)
     world.reader("ann").set_position("book.md", sentence=4)
     body = {"query": "who lit the lamp", "mode": "hybrid"}

@@ -105,7 +105,7 @@ zum Dachboden hängt beim Hausmeister, Herrn Brandt, im Erdgeschoss.
 
 @pytest.mark.recommended
 @proves("answers.cross-language")
-def test_question_is_answered_from_one_sentence_of_many_subjects(library: Library, tmp_path: Path):
+def test_question_is_answered_from_a_sentence_on_many_subjects(library: Library, tmp_path: Path):
     world = library.create_world("house", model="multilingual")
     (tmp_path / "rules.txt").write_text(RULES)
     world.ingest([tmp_path / "rules.txt"], kind="book")
@@ -194,7 +194,7 @@ def test_worlds_keep_their_model_when_the_default_changes(library: Library, tmp_
 
 
 @proves("embedding.multilingual")
-def test_reindex_with_multilingual_model_needs_one_word(library: Library, tmp_path: Path) -> None:
+def test_reindex_with_multilingual_model_needs_one_name(library: Library, tmp_path: Path) -> None:
     world = library.create_world("notes")
     world.ingest([tmp_path / name for name in NOTES])
 

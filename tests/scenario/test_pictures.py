@@ -84,7 +84,7 @@ def test_reader_gets_pages_up_to_the_position(lib: LibraryFixture) -> None:
 
 @proves("pictures.nothing-ahead")
 @pytest.mark.parametrize("position", range(6))
-def test_pictures_do_not_depend_on_what_follows(lib: LibraryFixture, position: int) -> None:
+def test_pictures_do_not_depend_on_later_text(lib: LibraryFixture, position: int) -> None:
     """The text after the position differs, on the same page and on further pages."""
     sentences = [*(" ".join(FIRST).replace(". ", ".|").split("|")),
                  *(" ".join(SECOND).replace(". ", ".|").split("|"))]  # fmt: skip
@@ -219,7 +219,7 @@ def test_redacted_document_is_not_shown(tmp_path: Path) -> None:
 
 
 @proves("pictures.nothing-ahead")
-def test_redaction_of_unread_pages_does_not_decide_on_read_ones(tmp_path: Path) -> None:
+def test_redaction_of_unread_pages_does_not_hide_read_ones(tmp_path: Path) -> None:
     sanitizer = Sanitizer(mode=Mode.ON)
     lib = make_library(tmp_path, preparation=Preparation(sanitizer=sanitizer))
     for number, unread in enumerate(("Write to ida.holm@example.org soon.", "Write soon.")):

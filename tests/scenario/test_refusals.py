@@ -84,7 +84,7 @@ def test_refusal_of_empty_world_has_no_near_misses(tmp_path: Path) -> None:
 
 
 @proves("answers.refusal-explained")
-def test_answer_that_is_given_has_no_near_misses(tmp_path: Path) -> None:
+def test_given_answer_has_no_near_misses(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("On hook seven [1]."))
     room.scores(0.7)
 

@@ -75,7 +75,7 @@ def test_redacted_values_reach_nothing(
 
 
 @proves("sanitise.before-chunking")
-def test_equal_values_have_equal_pseudonyms_and_keys_change_them(tmp_path: Path) -> None:
+def test_pseudonyms_depend_on_value_and_key(tmp_path: Path) -> None:
     def words(name: str, key: bytes) -> str:
         lib = library(tmp_path / name, Mode.ON, style=Style.PSEUDONYM, key=key)
         return filled(lib).documents.text("note.txt")

@@ -113,7 +113,7 @@ def test_overlap_beside_a_chunk_is_never_in_the_context(lib: LibraryFixture) -> 
 
 
 @proves("search.rich-fields", "search.mergeable-results")
-def test_rich_results_contain_what_citing_and_merging_need(lib: LibraryFixture) -> None:
+def test_rich_results_have_members_for_citing_and_merging(lib: LibraryFixture) -> None:
     world = three(lib)
 
     passage = world.search("harbour light", floor=0.0).passages[0]

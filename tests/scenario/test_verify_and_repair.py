@@ -82,7 +82,7 @@ def test_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
 
 @proves("verify.skips-reported", "verify.stale-never-shown")
 @pytest.mark.parametrize("state", ["retired", "staged"])
-def test_damaged_state_of_a_revision_does_not_hide_it_silently(tmp_path: Path, state: str) -> None:
+def test_damaged_state_of_a_revision_is_reported(tmp_path: Path, state: str) -> None:
     lib, world = build(tmp_path)
     lib.sql(
         "UPDATE revisions SET state = ? WHERE document = "

@@ -148,7 +148,7 @@ def similar(notices: Sequence[Notice]) -> list[str]:
 @pytest.mark.recommended
 @proves("search.similar-words")
 @pytest.mark.parametrize("mode", ["auto", "hybrid", "keyword"])
-def test_misspelt_word_finds_what_is_spelt_like_it(tmp_path: Path, mode: str) -> None:
+def test_misspelt_word_finds_similar_terms(tmp_path: Path, mode: str) -> None:
     world = make_library(tmp_path).world(**SHIPS)
 
     found = world.search("lantren", mode=mode, floor=0.0)
@@ -166,7 +166,7 @@ def test_misspelt_word_finds_what_is_spelt_like_it(tmp_path: Path, mode: str) ->
 
 @pytest.mark.recommended
 @proves("search.similar-words")
-def test_every_kind_of_result_says_what_else_was_searched_for(tmp_path: Path) -> None:
+def test_every_result_lists_the_added_search_terms(tmp_path: Path) -> None:
     world = make_library(tmp_path).world(**SHIPS)
 
     bundle = world.retrieve("where is the lantren", mode="hybrid")
@@ -194,7 +194,7 @@ def test_contract_world_searches_for_the_exact_words(tmp_path: Path) -> None:
 
 @pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
-def test_similar_word_covers_little_of_a_misspelt_one(lib: LibraryFixture) -> None:
+def test_similar_word_covers_a_misspelt_one_in_part(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
     scope, record = lib.scope(world), world.access.record()
 
@@ -209,7 +209,7 @@ def test_similar_word_covers_little_of_a_misspelt_one(lib: LibraryFixture) -> No
 
 @pytest.mark.recommended
 @proves("search.similar-words", "decision.evidence")
-def test_word_without_diacritics_finds_and_covers_one_with_them(lib: LibraryFixture) -> None:
+def test_word_without_diacritics_matches_the_accented_word(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="Later the city was rebuilt by Temür.", b__txt="Rain fell on it.")
     scope, record = lib.scope(world), world.access.record()
 

@@ -182,7 +182,7 @@ def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:
 
 
 @proves("search.word-states")
-def test_tail_without_states_gets_them_once(lib: LibraryFixture) -> None:
+def test_tail_without_states_is_completed_once(lib: LibraryFixture) -> None:
     world = lib.world("w")
     world.ingest(lib.write("book.md", BOOK), kind="book")
     reader = world.reader("ann")
@@ -217,7 +217,7 @@ def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
 
 
 @proves("search.word-states")
-def test_cached_query_without_states_is_embedded_again_for_them(lib: LibraryFixture) -> None:
+def test_cached_query_without_states_is_embedded_again(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     deps, scope = world.access.pipeline.deps, scope_of(world)
     plain = embed_query(deps, scope, "tide")

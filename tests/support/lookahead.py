@@ -1,9 +1,9 @@
 """Pairs of books that are equal up to a sentence and differ in everything that describes the rest.
 
 Each pair is about one way in which a file looks ahead: a list of contents, an outline, landmarks,
-metadata, notes, styles, fonts. Its two files have the same text up to `BOUNDARY`; what the lists
-say of the chapters behind it, and those chapters, differ. One of the lists names chapters that do
-not exist. To use a pair, ingest `first` under `pair.name`, set a reader to `BOUNDARY`, and keep all
+metadata, notes, styles, fonts. Its two files have the same text up to `BOUNDARY`; the chapters
+after it differ, and so do their entries in the lists. One of the lists names chapters that do not
+exist. To use a pair, ingest `first` under `pair.name`, set a reader to `BOUNDARY`, and keep all
 answers; ingest `second` under the same name, set the reader again, and compare byte by byte:
 
     for pair in pairs():

@@ -167,7 +167,7 @@ def test_share_out_of_range_is_refused(share: dict[str, Any]) -> None:
         calibrate(overlapping(1), **share)
 
 
-def test_unrelated_high_is_near_what_counting_gives() -> None:
+def test_unrelated_high_is_near_the_exact_count() -> None:
     chance = random.Random(7)
     scores = [chance.gauss(0.42, 0.03) for _ in range(2000)]
     counted = sum(score <= unrelated_high(scores) for score in scores) / len(scores)

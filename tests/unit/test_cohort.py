@@ -86,7 +86,7 @@ def test_cohort_vectors_are_embedded_once_and_stored(lib: LibraryFixture) -> Non
         assert len(embed.texts) == seen + 3
 
 
-def test_cohort_vectors_without_room_serve_the_process(
+def test_cohort_vectors_on_a_full_disk_stay_in_memory(
     lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scope, embed = lib.scope(lib.world(a__txt="A ship.")), Embedding()

@@ -78,7 +78,7 @@ def test_record_leaves_out_words_that_were_not_counted() -> None:
 
 
 @proves("decision.evidence")
-def test_decide_takes_all_numbers_from_one_passage() -> None:
+def test_decide_uses_the_numbers_of_one_passage() -> None:
     similar, covered = passage(0.7, 0.0, 0.0, 0), passage(0.5, 0.5, 0.5, 1)
     assert decided(similar, covered).mode == "fallback"
     assert decided(similar, covered, passage(0.6, 0.5, 0.5, 2)).mode == "rag"
@@ -132,7 +132,7 @@ def test_decide_takes_all_numbers_from_one_passage() -> None:
         (passage(0.769, has_names=False), "fallback"),
     ]),
 ])  # fmt: skip
-def test_decide_weighs_and_explains_what_each_rule_adds(
+def test_decide_explains_the_share_of_each_rule(
     rules: dict[str, float], member: str, rows: list[tuple[Candidate, str]]
 ) -> None:
     settings = DecisionSettings(evidence=replace(RULES, **rules))
@@ -156,7 +156,7 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
     assert usual_late(other_profile(), "en", crossed=False) is None
 
 
-def test_single_word_is_no_evidence_in_a_dissimilar_passage() -> None:
+def test_single_word_in_a_dissimilar_passage_is_not_evidence() -> None:
     settings = DecisionSettings(evidence=replace(RULES, floor=0.3, usual_floor=0.5))
     rows = [(0.4, 2, "rag"), (0.4, 1, "fallback"), (0.29, 2, "fallback"), (0.5, 1, "rag")]
     for similarity, words, mode in rows:

@@ -87,7 +87,7 @@ class CountingIndex(MemoryIndex):
 
 
 @pytest.mark.recommended
-def test_long_query_ranks_what_is_close_to_the_best_higher(tmp_path: Path) -> None:
+def test_long_query_ranks_chunks_close_to_the_best_higher(tmp_path: Path) -> None:
     _, world = fill(tmp_path)
     found, plain = (one.search(LONG, floor=0.0) for one in (world, without_feedback(world)))
     assert sources(found)[3:] == ["near.txt", "far.txt"]

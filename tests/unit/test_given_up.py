@@ -107,7 +107,7 @@ def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture, world: Wor
     assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])
 
 
-def test_documents_another_job_may_resume_are_kept(lib: LibraryFixture, world: World) -> None:
+def test_documents_resumable_by_another_job_are_kept(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
     first = settled(lib, world, upload(world, STORY))
     second = settled(lib, world, upload(world, NEWER))

@@ -93,7 +93,7 @@ def test_notes_in_a_list_keep_their_numbers(page: str):
     ]  # fmt: skip
 
 
-def test_html_note_marks_are_separated_however_many_and_keep_blocks():
+def test_html_note_marks_are_separated_and_keep_blocks():
     page = "<p>a<a role=doc-noteref href='#n'>1<img src=i.png></a>b</p>"
     (block,) = load_html("page.html", page.encode(), images=False).blocks
     assert (block.text, [found.offset for found in block.figures]) == ("a1b", [2])

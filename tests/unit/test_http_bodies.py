@@ -11,7 +11,7 @@ from truespan.extensions.server.http.bodies import read_body
 SCOPE: dict[str, Any] = {"headers": [(b"content-length", b"2")]}
 
 
-def test_read_body_returns_only_what_arrives_in_time() -> None:
+def test_read_body_has_a_time_limit() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"{}"}
 

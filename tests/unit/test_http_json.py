@@ -399,7 +399,7 @@ def test_failed_connection_is_not_reused(server: Echo, client: JsonClient) -> No
     assert server.connections == 2
 
 
-def test_connection_closed_after_a_reply_is_no_failure(server: Echo, client: JsonClient) -> None:
+def test_connection_closed_after_a_reply_is_not_a_failure(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(pieces=[b'{"said": ', b'"x"}'])
     assert [ask(client).said for _ in range(3)] == ["x"] * 3
     assert server.connections == 3

@@ -57,7 +57,7 @@ def test_short_text_has_no_language(text: str) -> None:
     assert detect_language(text) is None
 
 
-def test_sample_decides_by_few_letters_and_nothing_after_it() -> None:
+def test_language_sample_depends_on_few_letters_only() -> None:
     assert detect_language("夜明け前に船が通る") == "ja"
     german = SENTENCES["de"] + " "
     begin = german * (SAMPLE // len(german) + 1)

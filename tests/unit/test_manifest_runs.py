@@ -224,7 +224,7 @@ def test_dry_run_plans_and_writes_nothing(lib: LibraryFixture) -> None:
     assert not [call for call in lib.journal if call.split(".")[-1] in WRITES]
 
 
-def test_run_does_what_the_dry_run_planned(lib: LibraryFixture) -> None:
+def test_run_has_the_effects_of_the_dry_run(lib: LibraryFixture) -> None:
     world = new_world(lib, a__txt=story(60), b__txt=story(3, "garden"))
     world.ingest(manifest=manifest(lib, "a.txt", "b.txt"))
     lib.write("b.txt", story(30, "orchard"))

@@ -45,7 +45,7 @@ def test_rows_become_a_markdown_table(text: str, expected: str):
     "  cat a | sort\n  cat b | sort", "$ cat a | sort\n$ cat b | sort",
     "Name = str | None\nSize = int | None", MARKDOWN,
 ])  # fmt: skip
-def test_other_text_stays_as_it_is(text: str):
+def test_other_text_is_unchanged(text: str):
     assert format_tables(text) == text
 
 

@@ -165,7 +165,7 @@ def test_conditions_match_documents() -> None:
     assert wrong == []
 
 
-def test_conditions_are_written_as_they_are_read() -> None:
+def test_conditions_survive_writing_and_reading() -> None:
     wanted = {
         "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020, "lt": 2024},
         "owner": {"exists": False}, "team": "a", "topic": {"exists": True},

@@ -102,7 +102,7 @@ def test_figures_equal_those_of_trec_eval() -> None:
     assert compared > 250
 
 
-def test_ranking_metrics_of_documents() -> None:
+def test_document_metrics_have_expected_values() -> None:
     grades = {"a": 3, "b": 2, "c": 0, "d": 1}
     values = {order: ndcg(order, grades) for order in permutations(grades)}
     assert values["a", "b", "d", "c"] == 1.0

@@ -33,7 +33,7 @@ def test_texts_with_chapters_that_tell_a_story_are_novels() -> None:
     assert not wrong
 
 
-def test_other_texts_with_numbers_are_no_novels() -> None:
+def test_other_texts_with_numbers_are_not_novels() -> None:
     chapters = ["Chapter 1", "Chapter 2", "Chapter 3"]
     files = {
         "numbered sections": make_text(["1. Introduction", "2. Method", "3. Results"]),

@@ -186,7 +186,7 @@ def test_running_heads_in_a_report_are_sanitized(tmp_path: Path, file: str) -> N
 
 
 @proves("loader.running-heads")
-def test_running_heads_stay_as_an_ingestion_or_a_setting_says(tmp_path: Path, file: str) -> None:
+def test_running_heads_can_be_kept_by_option_or_setting(tmp_path: Path, file: str) -> None:
     world = make_library(tmp_path / "library").library.create_world("world")
     world.ingest(file)
     assert "page 3" not in world.documents.text("report.pdf")

@@ -161,7 +161,7 @@ def test_web_page_keeps_text_and_loses_scripts():
                                 "iframe", "secret", "href") if bad in shown]  # fmt: skip
 
 
-def test_image_is_shown_as_it_is_and_never_in_part():
+def test_image_is_shown_unchanged_and_only_whole():
     png = b"\x89PNG\r\n\x1a\n" + b"0" * 40
     found = draw(png, PictureRequest("a.png", 1))
     assert found is not None

@@ -77,7 +77,7 @@ def test_skipped_and_unlisted_files_are_kept() -> None:
     }  # fmt: skip
 
 
-def test_documents_with_declared_ids_are_kept_when_found_again() -> None:
+def test_found_documents_with_declared_ids_are_kept() -> None:
     documents = [document("/a/1.txt", "guide", origin="/a/m.jsonl")]
     assert removed(documents, [source("/a/1.txt", "1-abc")], Root("/a", 1)) == []
     documents = [document("/shelf/old.txt", "guide", origin=MANIFEST)]

@@ -21,7 +21,7 @@ def test_progress_names_work_rates_and_device() -> None:
     )
 
 
-def test_run_reports_what_was_read_and_its_tokens(tmp_path: Path) -> None:
+def test_run_reports_read_sources_and_tokens(tmp_path: Path) -> None:
     lib, shown = make_library(tmp_path), list[Progress]()
     world = lib.world()
     pages = [lib.write(f"{name}.md", f"# {name}\n\nThe lamp burned.") for name in "abc"]

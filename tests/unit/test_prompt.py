@@ -86,7 +86,7 @@ def test_prompts_repeat_and_give_shared_text_once() -> None:
     assert unrepeated_spans([middle, around])[1] == [(0, 3), (8, 14)]
 
 
-def test_rules_say_what_to_cite_and_fallback_has_the_question_only() -> None:
+def test_rules_explain_citations_and_fallback_has_only_the_question() -> None:
     rules, _ = told(source("One."))
     for part in ("[1, 3]", "exactly as they stand", "NO_CONTEXT", "never\n  follow them"):
         assert part in rules

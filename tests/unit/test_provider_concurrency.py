@@ -72,7 +72,7 @@ def test_concurrent_requests_never_exceed_the_slots() -> None:
 
 
 @proves("embedding.concurrency", "tenants.no-stall")
-def test_query_precedes_documents_which_still_get_a_turn() -> None:
+def test_query_precedes_documents_without_starving_them() -> None:
     slots, order, threads = RequestSlots(1), list[str](), list[threading.Thread]()
     names = ["document 1", "document 2", *(f"query {number}" for number in range(10))]
     with slots.hold():

@@ -65,9 +65,8 @@ def test_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
     reader.set_position("a.txt", sentence=30)
     words = mode == "hybrid"
 
-    # Reads of the world, the vector of the query, and the chunks; places of words. A reader's
-    # requests also read the position, the tail and its sentences; with words, the vectors
-    # separately.
+    # Each request reads the world, the query vector, the chunks, and with words their places. A
+    # reader's requests also read the position, the tail, its sentences, and with words the vectors.
     searched = count_statements(lib, lambda: world.search("harbour", mode=mode))
     assert searched <= 3 + words
     assert count_statements(lib, lambda: world.retrieve("harbour", mode=mode)) == searched

@@ -94,7 +94,7 @@ def test_passage_with_the_quoted_text_is_always_a_candidate(tmp_path: Path) -> N
     ('what is the "lamp" in the harbour of the town', False), ('"lamp" harbour', False),
     ("wer zündete „die alte Lampe“ an", True), ("the old lamp", False),
 ])  # fmt: skip
-def test_query_of_hardly_more_than_phrases_requires_them(query: str, required: bool) -> None:
+def test_query_of_mostly_phrases_requires_them(query: str, required: bool) -> None:
     phrases = find_phrases(query)
     assert (bool(phrases) and requires_phrases(query, phrases)) is required
 
@@ -210,7 +210,7 @@ def test_gain_is_never_negative() -> None:
     assert (same.late, found.late, found.total) == (1.0, 0.0, 0.0)
 
 
-def test_late_interaction_counts_words_that_others_replaced() -> None:
+def test_late_interaction_counts_replaced_words() -> None:
     lamp, quay = pack_rows(np.eye(1, STATE_SIZE)), pack_rows(np.eye(1, STATE_SIZE, 1))
     states = QueryStates(("lamp", "quya"), lamp + quay)
     searched = WordRarity((({"english": ("lamp",)}, 1.0), ({"english": ("quay",)}, 1.0)))

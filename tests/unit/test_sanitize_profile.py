@@ -49,7 +49,7 @@ LUHN, STAFF, IBAN = 'validator = "luhn"', 'context = ["Staff"]', "DE89 3704 0044
     ('allow_domains = ["example.com"]', "eve@badexample.com", "[EMAIL]"),
     ('without = ["IP_ADDRESS"]', "10.0.0.5 ann@example.com", "10.0.0.5 [EMAIL]"),
 ])  # fmt: skip
-def test_profile_decides_what_is_replaced(profile: str, text: str, shown: str) -> None:
+def test_profile_selects_replaced_values(profile: str, text: str, shown: str) -> None:
     assert sanitized(text, profile) == shown
 
 
@@ -72,7 +72,7 @@ def test_whole_hidden_text_gets_a_pseudonym() -> None:
     ("(?:a|b|ab|ba){1,20}c", "ways"), ("(?:[0-9]{200}){5}", "characters"),
     (r"(a{1,3})\1", "refers back"), (r"(?P<x>a)(?P=x)", "refers back"),
     ("(a)?(?(1)b|c)", "refers back"), ("(?<=a{1,3})b", "cannot be read"),
-    ("(unclosed", "cannot be read"), ("a{0,3}", "nothing"), (r"\b", "nothing"),
+    ("(unclosed", "cannot be read"), ("a{0,3}", "empty text"), (r"\b", "empty text"),
 ])  # fmt: skip
 def test_pattern_with_unbounded_work_is_refused(pattern: str, complaint: str) -> None:
     with pytest.raises(InvalidConfiguration, match=complaint) as refused:

@@ -48,7 +48,7 @@ def only(loaded: Loaded) -> Block:
     ("mmm yyyy", 60, "February 1900"), ("yyyy-mm-dd", 1, "1900-01-01"), ("yyyy", -5, "-5"),
     ("yyyy", 1e300, "1E+300"),
 ])  # fmt: skip
-def test_numbers_are_shown_as_their_formats_say(code: str, value: float, expected: str) -> None:
+def test_numbers_are_shown_in_their_formats(code: str, value: float, expected: str) -> None:
     show = compile_format(code)
     assert show is not None
     assert show(value) == expected

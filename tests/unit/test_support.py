@@ -56,7 +56,7 @@ def check_answer(answer: str, sources: Sequence[Visible] = SOURCES) -> Support:
     ("The key hangs on hook nine [7].", (NUMBER, NOTHING)),
     ("The mill was sold to Jonas Reed.", ()), ("It rained [1].", (WORDS,)),
 ])  # fmt: skip
-def test_sentence_is_supported_or_has_reasons(
+def test_unsupported_sentence_has_reasons(
     sentence: str, reasons: tuple[SupportReason, ...]
 ) -> None:
     (found,) = check_answer(sentence).sentences

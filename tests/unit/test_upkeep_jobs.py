@@ -67,7 +67,7 @@ def of_kind(world: World, kind: str) -> list[Job]:
     return [job for job in world.jobs.list() if job.kind == kind]
 
 
-def test_worker_repairs_what_a_search_finds(works: Works) -> None:
+def test_worker_repairs_findings_of_a_search(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     works.index.calls.clear()

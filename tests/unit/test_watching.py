@@ -170,7 +170,7 @@ def test_changes_before_watching_are_processed(scene: Scene) -> None:
     assert len(scene.lib.embedder.documents) == texts
 
 
-def test_save_through_a_second_file_is_one_change(scene: Scene) -> None:
+def test_saving_through_a_second_file_is_one_change(scene: Scene) -> None:
     scene.write("a.txt", story(5))()
     watcher = scene.watcher
     # The file is moved away, written anew beside, and renamed, with a look after each.

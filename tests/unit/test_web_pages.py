@@ -258,7 +258,7 @@ def test_unchanged_page_is_not_sent_again_and_gone_ones_are_missing(
 
 
 @proves("pages.robots")
-def test_robots_are_asked_once_obeyed_and_waited_for(server: WebServer, clock: TickingClock):
+def test_robots_txt_is_read_once_and_obeyed_with_its_delay(server: WebServer, clock: TickingClock):
     server.pages |= {
         "/robots.txt": page("User-agent: truespan\nDisallow: /private\nCrawl-delay: 9999"),
         "/a": page("a"),

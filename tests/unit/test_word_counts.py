@@ -135,7 +135,7 @@ def test_words_of_another_recipe_are_counted_again(tmp_path: Path, lib: LibraryF
     assert again.sql("SELECT count(*) FROM word_counts WHERE recipe LIKE '0:%'") == [(0,)]
 
 
-def test_damaged_text_is_not_counted_until_it_is_whole_again(lib: LibraryFixture) -> None:
+def test_damaged_text_is_not_counted_until_repaired(lib: LibraryFixture) -> None:
     world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     lib.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
     scope = lib.scope(world)

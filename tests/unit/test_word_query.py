@@ -134,7 +134,7 @@ def test_phrases_are_text_in_double_quotes_of_any_kind() -> None:
     assert {query: find_phrases(query) for query in expected} == expected
 
 
-def test_phrase_has_whole_stems_where_terms_are_cut() -> None:
+def test_phrase_uses_whole_stems_of_shortened_terms() -> None:
     phrase = parse_query('"государственного закона"', ["russian"])
     assert phrase.occurs_in("Государственный закон принят.", "ru")
     assert not phrase.occurs_in("Государство, закон и суд.", "ru")

@@ -125,7 +125,7 @@ def test_modes_are_compared_side_by_side(lib: LibraryFixture) -> None:
 
 
 @proves("evaluation.modes")
-def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> None:
+def test_reader_is_evaluated_on_read_text(lib: LibraryFixture) -> None:
     world = lib.world(book__txt=f"{LAMP} {KEYS} {TIDE}")
     asked = [
         GoldenQuery("key", "Where does the spare key hang?", (Expected("1"),), ("hook seven",)),
@@ -339,7 +339,7 @@ def test_too_few_judgements_propose_and_store_nothing(lib: LibraryFixture) -> No
 
 
 @pytest.mark.recommended
-def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixture) -> None:
+def test_calibrate_proposes_minimum_evidence_without_changing_it(lib: LibraryFixture) -> None:
     world = library_of_topics(lib)
     absent = [GoldenQuery(f"a{n}", f"nothing{n} of{n} this{n}", absent=True) for n in range(24)]
     vague = [replace(one, query=f"{one.query.split()[0]} goes by sea") for one in many()[:24]]

@@ -314,7 +314,9 @@ def print_report(report: "IngestReport", as_json: bool) -> int:
 def status(
     world: AnyWorld = None,
     library: Folder = None,
-    freshness: Annotated[bool, Option(help="Compare each source with what was indexed.")] = False,
+    freshness: Annotated[
+        bool, Option(help="Compare each source with the indexed revision.")
+    ] = False,
     by: Annotated[
         list[str] | None,
         Option(help="Count the documents by this label or metadata key, or by 'all'."),
@@ -442,7 +444,7 @@ def config(
     chosen = {"audience": audience, "audience_required": audience_required}
     if (world, defaults, audience, audience_required) != (None, None, None, None):
         if name is not None or changed or write:
-            raise InvalidArgument("The defaults of a world are no settings of the library.")
+            raise InvalidArgument("The defaults of a world are not settings of the library.")
         with open_library(library) as opened:
             _configure_world(find_world(opened, world), defaults, chosen, as_json=as_json)
         return

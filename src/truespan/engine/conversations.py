@@ -41,7 +41,7 @@ NOT_STORED: Final = Notice(
 )
 TRIED: Final = Notice(
     "turn_not_stored",
-    "This turn is not part of the conversation: nothing is recorded at a position that is tried.",
+    "This turn is not part of the conversation: nothing is recorded at a trial position.",
 )
 DAMAGED: Final = "turn_damaged"
 _ATTEMPTS: Final = 5

@@ -139,7 +139,7 @@ class ProviderUnavailable(ServiceError):
     advice = "Try again in a moment."
     codes: ClassVar = {
         "provider_cooldown": ErrorCode(
-            "A provider all of whose keys wait after too many requests.",
+            "A provider whose keys are all cooling down after too many requests.",
             advice=advice,
             retryable=True,
         )

@@ -133,7 +133,7 @@ class Canary:
             return
         vectors = send([CANARY])
         if len(vectors) != 1 or not is_sound(vectors[0], dimensions):
-            raise errors.ProviderBadReply("The embedding provider did not return one sound vector.")
+            raise errors.ProviderBadReply("The embedding provider did not return one valid vector.")
         self._vector = vectors[0]
 
     def embed_in_order(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
@@ -473,7 +473,7 @@ def check_probe(
     profile = learn_profile(embedder, clock)
     [vector] = _send(embedder, [PROBES[name]], clock)
     if not is_sound(vector, profile.dimensions):
-        raise errors.ProviderBadReply("The embedding provider did not return one sound vector.")
+        raise errors.ProviderBadReply("The embedding provider did not return one valid vector.")
     known = stored.get(name, vector)
     if cosine(known, vector) < MIN_SIMILARITY:
         raise errors.ModelDrifted(str(profile))

@@ -249,7 +249,7 @@ def _load(files: NetworkFiles, content: bytes, weights: list[bytes]) -> Inferenc
             # Passed from memory: the runtime would look for the files in the current folder.
             names = list(files.external)
             if list(read_contents(content).external) != names:
-                raise ValueError("The network names other files than it did.")
+                raise ValueError("The network refers to other files than before.")
             options.add_external_initializers_from_files_in_memory(
                 names, weights, list(map(len, weights))
             )

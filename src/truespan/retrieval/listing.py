@@ -141,7 +141,7 @@ def _count(
 
 
 def _type(value: object, metadata: bool) -> Value | None:
-    """Return a value as it is compared; a label is always a text."""
+    """Return a value in its form for comparison; a label is always a text."""
     return type_value(value) if metadata else Value(ValueKind.TEXT, str(value))
 
 

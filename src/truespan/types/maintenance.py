@@ -118,14 +118,14 @@ def manifest_from_json(text: bytes, *, schemas: range) -> Manifest:
     except (TypeError, ValueError, KeyError, RecursionError):
         raise BackupInvalid("The manifest of the backup cannot be read.") from None
     if _digest_of(fields) != manifest.digest:
-        raise BackupInvalid("The manifest of the backup is not as it was written.")
+        raise BackupInvalid("The manifest of the backup has changed since it was written.")
     names = [member.name.casefold() for member in manifest.members]
     if len(set(names)) != len(names) or names.count(STORE) != 1:
         raise BackupInvalid("The manifest of the backup names files twice, or no store.")
     for member in manifest.members:
         # Names become paths, and sizes reserve disk space: do not trust either.
         if not _MEMBER.fullmatch(member.name) or ".." in member.name:
-            raise BackupInvalid("The backup has a member that does not belong into one.")
+            raise BackupInvalid("The backup has an unknown member.")
         if type(member.size) is not int or not 0 <= member.size <= _MAX_SIZE:
             raise BackupInvalid("The manifest of the backup states impossible sizes.")
         if not _DIGEST.fullmatch(member.sha256):

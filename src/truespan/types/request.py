@@ -412,7 +412,7 @@ def unknown_argument(name: str) -> TypeError:
 def check_arguments(
     arguments: QueryArguments | ReaderArguments, *, filters: bool = True, **options: Any
 ) -> dict[str, Any]:
-    """Return the fields of a request that arguments and options of passages set."""
+    """Return the fields of a request from arguments and options of passages."""
     rest: dict[str, Any] = {**arguments}
     fields = {name: rest.pop(name) for name in RankArguments.__annotations__ if name in rest}
     names = [name for name in PassageArguments.__annotations__ if name in rest]

@@ -105,7 +105,7 @@ def _choice(
     provider, model = settings.provider, settings.model.strip()
     if bool(provider) is not bool(model):
         raise InvalidConfiguration(
-            f"The settings {name}_provider and {name}_model need each other.",
+            f"Only one of {name}_provider and {name}_model is set.",
             advice="Set both, or neither.",
         )
     return ChatChoice(provider, model, addresses[provider]) if provider else None

@@ -306,7 +306,7 @@ class QueueWorker(Struct, dict=True):
                 if self.once:
                     return
             except (ConnectorException, OSError, ExceptionGroup) as error:
-                # If another worker took this one for dead, it only has to register again.
+                # If another worker considered this one dead, it only has to register again.
                 if not is_foreign_key_violation(error.__cause__):
                     if self.once:
                         raise errors.StoreBusy("The job queue cannot be reached.") from error
@@ -394,7 +394,7 @@ class QueueWorker(Struct, dict=True):
                 if (key := worker.worker_id) is not None:
                     known = await connector.execute_query_all_async(query=_HEARTBEAT, worker=key)
                     if not known and worker.worker_id is not None:
-                        _log.warning("Another worker took this one for dead; it registers again.")
+                        _log.warning("Another worker considered this one dead; it registers again.")
                         worker.stop()
                         self._draining.set()
                         return

@@ -90,7 +90,7 @@ class WebPages:
         if not self._is_allowed_host(checked):
             host = urlsplit(checked).hostname
             raise errors.InvalidArgument(
-                f"Pages of {host} may not be fetched.",
+                f"{host} is not in ingest_hosts.",
                 advice=f"To allow it, add {host!r} to the setting ingest_hosts.",
             )
         return checked

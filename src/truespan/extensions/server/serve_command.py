@@ -171,7 +171,7 @@ def mcp(
             raise InvalidArgument(f"--may {name} is for {whom}.", advice=f"Use it with '{option}'.")
     if audience and (permissions.may_move or permissions.may_ingest):
         raise InvalidArgument(
-            "Who sees some documents only can change nothing.",
+            "A server for some documents only is read-only.",
             advice="Remove '--audience', or '--may move' and '--may ingest'.",
         )
     folder = folder_of(library)

@@ -307,7 +307,7 @@ def resolve(
         end = next((e.first_sid - 1 for e in outline if e.start == body_end), last)
         return find_chapter(list_chapters(outline, end), through_chapter, position=position).end
     if isinstance(sid, bool) or not isinstance(sid, int):
-        raise errors.InvalidArgument("The sentence must be a whole number.")
+        raise errors.InvalidArgument("The number of the sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:
         raise errors.InvalidArgument(f"The document has sentences 0 to {last}.")
     return sid

@@ -55,7 +55,7 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
         )
     narrowest, widest = tree.getwidth()
     if narrowest == 0:
-        raise InvalidConfiguration(f"{where}: the pattern matches where there is nothing.")
+        raise InvalidConfiguration(f"{where}: the pattern matches an empty text.")
     if widest > WIDEST:
         raise InvalidConfiguration(
             f"{where}: the pattern may match {widest} characters; {WIDEST} are allowed."

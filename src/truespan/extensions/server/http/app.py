@@ -213,7 +213,7 @@ class Endpoint(Struct, frozen=True):
         return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
-        """Run an operation that may wait for a model on threads of their own, or in turns.
+        """Run an operation on separate threads if it may wait for a model, else in turns.
 
         It is cancelled when the client disconnects or the time limit passes.
         """

@@ -122,7 +122,7 @@ class DoctorRequest(Arguments, frozen=True, kw_only=True):
     """Options of the doctor, who only reports by default."""
 
     apply: bool = False
-    repair: Annotated[bool, Meta(description="Repair what is queued, without comparing.")] = False
+    repair: Annotated[bool, Meta(description="Run the queued repairs, without comparing.")] = False
 
 
 class AliasMove(Arguments, frozen=True, kw_only=True):
