@@ -203,9 +203,9 @@ _IN_USE: MutableMapping[tuple[str, ...], InferenceSession] = WeakValueDictionary
 
 def disable_telemetry() -> None:
     """Keep onnxruntime from collecting usage data; call it before onnxruntime is imported."""
-    # On Linux its import would write a device id and an event database to the user's cache folder
-    # and later try to send events. Only this variable prevents that: `disable_telemetry_events` can
-    # only be called after the import. A value that is already set is overridden.
+    # On Linux, importing onnxruntime would write a device id and an event database to the user's
+    # cache folder and later try to send events. Only this variable prevents that, because
+    # `disable_telemetry_events` can only be called after the import. A set value is overridden.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 

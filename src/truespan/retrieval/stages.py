@@ -79,7 +79,7 @@ def limit_to_scope(
 ) -> Verification:
     """Return an outcome without chunks out of scope: a wrong index must not influence the order.
 
-    Nobody learns of failed hits in other documents or, for a reader, in another revision or past
+    No caller learns of failed hits in other documents or, for a reader, in another revision or past
     the position; a caller with a limited audience learns of none without a record either. Verified
     chunks past the position are left to `reveal`, since the tail may replace them.
     """

@@ -1,4 +1,4 @@
-"""Valid small documents, in parts, for hostile parts to be inserted."""
+"""Small valid documents in parts, so that tests can replace a part with a hostile one."""
 
 from collections.abc import Mapping
 

@@ -36,7 +36,7 @@ export function holdToken(text) {
 /** Return the labels that the owner views the library with; null for all documents. */
 export const viewedAs = () => labels;
 
-/** View the library as somebody with these labels; null ends it. */
+/** View the library as a caller with these labels; null ends it. */
 export function viewAs(chosen) {
   labels = chosen;
 }

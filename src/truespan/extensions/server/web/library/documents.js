@@ -72,7 +72,7 @@ function wanted() {
     const read = JSON.parse(filter || "{}");
     if (read && typeof read === "object" && !Array.isArray(read)) filters = read;
   } catch {
-    // An address that somebody edited; without filters it still works.
+    // An edited address; without filters it still works.
   }
   return { find, status, sort: sort || NEWEST, folder, at: Math.max(1, Number.parseInt(at, 10) || 1), filters };
 }
