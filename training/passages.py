@@ -5,18 +5,25 @@ python -m training.passages --stretches STRETCHES.jsonl.xz --checkouts FOLDER --
 FOLDER has a checkout or a git directory at OWNER/NAME for each repository. A document is cut into
 pieces: paragraphs, lines and sentences, each with the white space before it. Pieces that follow
 each other are a passage if their SHA-256 is that of the passage, so no other rule is needed.
+
+The stretches of a table say which columns and rows they show: `columns` (their numbers, in the
+order shown), `start` and `step` (every `step`-th row from `start`), and `header` (the names of the
+columns stand in a line above the rows of each passage, else before each value).
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import html
+import io
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from training.questions import hash_text, read_lines
 
@@ -44,11 +51,13 @@ _CELL = re.compile(r"<td\b[^>]*?(?:/>|>(.*?)</td>)", re.DOTALL)
 _STAGE = re.compile(r'<i epub:type="z3998:stage-direction">(.*?)</i>', re.DOTALL)
 
 
-def find_passages(pieces: Sequence[Piece], digests: Collection[str]) -> dict[str, str]:
+def find_passages(
+    pieces: Sequence[Piece], digests: Collection[str], header: str = ""
+) -> dict[str, str]:
     """Return the passages that have one of these digests, by digest."""
     found = {}
     for first in range(len(pieces)):
-        text = pieces[first][1]
+        text = header + pieces[first][1]
         for space, more in [("", ""), *pieces[first + 1 :]]:
             text += space + more
             if len(text) > MAX_LENGTH:
@@ -81,6 +90,19 @@ def cut_document(path: str, text: str, form: str) -> list[Piece]:
             return _split((" ".join(block.split()) for block in blocks), "\n\n")
         case _:
             return _split_lines("\n".join(map(str.rstrip, text.split("\n"))))
+
+
+def cut_table(text: str, table: Mapping[str, Any]) -> tuple[str, list[Piece]]:
+    """Return the line above each passage of a table (or nothing), and its rows."""
+    rows = [
+        [" ".join(cell.split()) for cell in row] for row in csv.reader(io.StringIO(text)) if row
+    ]
+    names, *rows = ([row[column] for column in table["columns"]] for row in rows)
+    rows = rows[table["start"] :: table["step"]]
+    if table["header"]:
+        return " | ".join(names) + "\n", [("\n", " | ".join(row)) for row in rows]
+    pairs = ((f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in rows)
+    return "", [("\n", " | ".join(row)) for row in pairs]
 
 
 def _body(text: str) -> str:
@@ -167,6 +189,14 @@ def _run_git(checkout: Path, *arguments: str) -> bytes:
     ).stdout
 
 
+def _read_file(checkout: Path, commit: str, name: str) -> str:
+    data = _run_git(checkout, "show", f"{commit}:{name}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def read_pieces(checkout: Path, commit: str, path: str, form: str) -> Iterator[list[Piece]]:
     """Read the files of a stretch: as they are, and with tidy lines.
 
@@ -176,12 +206,7 @@ def read_pieces(checkout: Path, commit: str, path: str, form: str) -> Iterator[l
     names = _run_git(checkout, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
     pieces: list[Piece] = []
     for name in select_files(path, names):
-        data = _run_git(checkout, "show", f"{commit}:{name}")
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            text = data.decode("latin-1")
-        pieces += cut_document(name, text, form)
+        pieces += cut_document(name, _read_file(checkout, commit, name), form)
     yield pieces
     tidy = ((space, _tidy(text)) for space, text in pieces)
     yield [(space, text) for space, text in tidy if text]
@@ -201,14 +226,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     stretches = list(read_lines(options.stretches))
     missing = {(s["source"], s["commit"], s["path"], s["form"]): set[str]() for s in stretches}
+    tables: dict[tuple[str, str, str, str], Mapping[str, Any]] = {}
     for stretch in stretches:
         document = stretch["source"], stretch["commit"], stretch["path"], stretch["form"]
         missing[document].update(stretch["sha256"])
+        if table := stretch.pop("table", None):
+            tables[document] = table
     found: dict[str, str] = {}
-    for (source, commit, path, form), digests in missing.items():
+    for document, digests in missing.items():
+        source, commit, path, form = document
         checkout = options.checkouts / source
         if not checkout.exists():
             print(f"There is no checkout of {source}.")
+            continue
+        if document in tables:
+            header, rows = cut_table(_read_file(checkout, commit, path), tables[document])
+            found |= find_passages(rows, digests, header)
             continue
         for pieces in read_pieces(checkout, commit, path, form):
             if digests - found.keys():

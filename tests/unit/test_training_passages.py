@@ -3,9 +3,10 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from training.passages import cut_document, find_passages, main, select_files
+from training.passages import cut_document, cut_table, find_passages, main, select_files
 from training.questions import hash_text, read_stretches
 
 MARKDOWN = """---
@@ -52,6 +53,29 @@ Ask *early*. A manager signs.
 def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: str, passage: str):
     digest = hash_text(passage)
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}
+
+
+TABLE = "name,note,price\nant,a  b,1\nbee,,2\ncat,c,3\ndog,d,4\nelk,e,5\n"
+
+
+@pytest.mark.parametrize(("table", "passage"), [
+    (
+        {"columns": [2, 0], "start": 1, "step": 2, "header": False},
+        "price: 2 | name: bee\nprice: 4 | name: dog",
+    ),
+    (
+        {"columns": [0, 1, 2], "start": 0, "step": 1, "header": True},
+        "name | note | price\nant | a b | 1\nbee |  | 2",
+    ),
+    (
+        {"columns": [0, 2], "start": 0, "step": 3, "header": True},
+        "name | price\ndog | 4",
+    ),
+])  # fmt: skip
+def test_cut_table_shows_the_columns_and_rows_of_a_stretch(table: dict[str, Any], passage: str):
+    header, rows = cut_table(TABLE, table)
+    digest = hash_text(passage)
+    assert find_passages(rows, {digest}, header) == {digest: passage}
 
 
 def test_select_files_reads_the_path_of_a_stretch() -> None:
