@@ -83,7 +83,7 @@ LURE = "Policy](https://evil.example/login) and [more"
 _LINK = re.compile(r"(?<!\\)\]\(([^)]*)\)")
 
 
-@proves("http.openai")
+@proves("http.openai", "output.no-forged-links")
 def test_heading_of_a_document_makes_no_link_in_a_chat(tmp_path: Path) -> None:
     for primary in (Scripted("He did [1]."), None):
         room = study(tmp_path / str(primary is None), primary=primary)

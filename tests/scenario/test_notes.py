@@ -87,6 +87,7 @@ def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
         reader.at_position("book.txt", 9).notes.add("x")
 
 
+@proves("output.no-forged-links")
 def test_labels_of_a_document_make_no_link_in_exports(lib: LibraryFixture) -> None:
     lure = "Lamps](https://evil.example/login) and [more"
     world = lib.library.create_world("world")
