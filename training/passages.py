@@ -68,8 +68,11 @@ def find_passages(
     return found
 
 
-def cut_document(path: str, text: str, form: str) -> list[Piece]:
-    """Cut a document into pieces, by the ending of its name."""
+def cut_document(path: str, text: str, form: str, spaced: bool = False) -> list[Piece]:
+    """Cut a document into pieces, by the ending of its name.
+
+    `spaced` keeps the indentation of paragraphs, and an empty line for the rule of a table.
+    """
     text = text.replace("\r\n", "\n")
     match path.rpartition(".")[2]:
         case "xhtml" if form == "play":
@@ -79,9 +82,11 @@ def cut_document(path: str, text: str, form: str) -> list[Piece]:
         case "md" | "html":
             title = re.match(r"---\n(?:.*\n)*?title:\s*\"?(.*?)\"?\s*\n", text)
             head = [("\n\n", title[1])] if title else []
-            return head + _split_lines(_clean_markdown(text))
+            return head + _split_lines(_clean_markdown(text, spaced), indented=spaced)
         case "rst":
             return _split_lines(_clean_rst(text), indented=True)
+        case "json":
+            return [("\n", f"{name}: {value}") for name, value in _read_fields(json.loads(text))]
         case _ if form == "chat log":
             lines = (line.rstrip() for line in text.split("\n"))
             return [("\n", line) for line in lines if line and not line.startswith("===")]
@@ -89,7 +94,22 @@ def cut_document(path: str, text: str, form: str) -> list[Piece]:
             blocks = re.split(r"\n\s*\n", text.replace("_", ""))
             return _split((" ".join(block.split()) for block in blocks), "\n\n")
         case _:
-            return _split_lines("\n".join(map(str.rstrip, text.split("\n"))))
+            return _split_lines("\n".join(map(str.rstrip, text.split("\n"))), indented=spaced)
+
+
+def _read_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Return the fields of a filled-in form, each with the names of what it stands in."""
+    if isinstance(value, dict):
+        for key, field in value.items():
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", key).lower()
+            yield from _read_fields(field, f"{name}, {words}".removeprefix(", "))
+    elif isinstance(value, list):
+        for number, field in enumerate(value, start=1):
+            yield from _read_fields(field, f"{name} {number}")
+    elif isinstance(value, bool):
+        yield name, "yes" if value else "no"
+    else:
+        yield name, str(value)
 
 
 def cut_table(text: str, table: Mapping[str, Any]) -> tuple[str, list[Piece]]:
@@ -120,8 +140,9 @@ def _play_lines(text: str) -> Iterator[str]:
         yield ": ".join(filter(None, (_plain(_STAGE.sub(r"(\1)", cell)) for cell in cells)))
 
 
-def _clean_markdown(text: str) -> str:
+def _clean_markdown(text: str, spaced: bool) -> str:
     text = re.sub(r"\A---\n.*?\n---\n|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^[ ]*:::.*\n|[ ]?\[@[^\]]*\]|[ ]\{\.[^}]*\}", "", text)
     text = re.sub(r"<[^>\n]+>", "", _LINK.sub(r"\1", text))
     text = re.sub(r"\{[:#][^}]*\}|\*\*|__|`", "", text)
     text = _EMPHASIS.sub(lambda found: found[1] or found[2], text)
@@ -129,13 +150,15 @@ def _clean_markdown(text: str) -> str:
     text = html.unescape(text).replace("\xa0", " ")
     text = re.sub(r"(?m)^#+\s*(.*?)\s*#*$", r"\n\1\n", text)
     text = re.sub(r"(?m)\n[-=]{3,}[ \t]*$", "\n", text)
-    return "\n".join(_clean_rows(map(str.rstrip, text.split("\n"))))
+    return "\n".join(_clean_rows(map(str.rstrip, text.split("\n")), spaced))
 
 
-def _clean_rows(lines: Iterable[str]) -> Iterator[str]:
+def _clean_rows(lines: Iterable[str], spaced: bool) -> Iterator[str]:
     """Leave the rules of tables out, and the bars at both ends of a row."""
     for line in lines:
         if _TABLE_RULE.fullmatch(line):
+            if spaced:
+                yield ""
             continue
         if line.lstrip().startswith("|"):
             line = " | ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
@@ -198,16 +221,16 @@ def _read_file(checkout: Path, commit: str, name: str) -> str:
 
 
 def read_pieces(checkout: Path, commit: str, path: str, form: str) -> Iterator[list[Piece]]:
-    """Read the files of a stretch: as they are, and with tidy lines.
+    """Read the files of a stretch: as they are, spaced, and with tidy lines.
 
-    The second way is that of passages which were cut anew: white space is collapsed, and a table
+    The last way is that of passages which were cut anew: white space is collapsed, and a table
     has no rules and no bars at the ends of its rows.
     """
     names = _run_git(checkout, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
-    pieces: list[Piece] = []
-    for name in select_files(path, names):
-        pieces += cut_document(name, _read_file(checkout, commit, name), form)
+    texts = {name: _read_file(checkout, commit, name) for name in select_files(path, names)}
+    pieces = [piece for name in texts for piece in cut_document(name, texts[name], form)]
     yield pieces
+    yield [piece for name in texts for piece in cut_document(name, texts[name], form, True)]
     tidy = ((space, _tidy(text)) for space, text in pieces)
     yield [(space, text) for space, text in tidy if text]
 

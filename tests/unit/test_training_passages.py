@@ -48,11 +48,26 @@ Ask *early*. A manager signs.
         "Ann: Hush! (Sits.)\nBen: Why?",
     ),
     ("book.txt", "novel", "A _long_\r\nline.\r\n\r\nThe end.", "A long line.\n\nThe end."),
+    (
+        "form.json",
+        "form",
+        '{"data": {"fullName": {"first": "Ann"}, "pets": [{"isDog": true}, {"isDog": false}]}}',
+        "data, full name, first: Ann\ndata, pets 1, is dog: yes\ndata, pets 2, is dog: no",
+    ),
+    ("plan.md", "manual", "::: info\nTake one [@doi:1].\n:::\nGo.", "Take one.\nGo."),
     ("log.txt", "chat log", "[1] <a> hi\n=== c joined\n[2] <b> yo\n", "[1] <a> hi\n[2] <b> yo"),
 ])  # fmt: skip
 def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: str, passage: str):
     digest = hash_text(passage)
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}
+
+
+def test_cut_document_keeps_the_indentation_and_the_rule_of_a_table_as_space():
+    text = "1. One\n\n    a. Two\n\n| Role | Days |\n| --- | --- |\n| cook | 12 |\n"
+    passage = "1. One\n\n    a. Two\n\nRole | Days\n\ncook | 12"
+    digest = hash_text(passage)
+    pieces = cut_document("terms.md", text, "terms", spaced=True)
+    assert find_passages(pieces, {digest}) == {digest: passage}
 
 
 TABLE = "name,note,price\nant,a  b,1\nbee,,2\ncat,c,3\ndog,d,4\nelk,e,5\n"
