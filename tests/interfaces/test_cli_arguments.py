@@ -56,7 +56,7 @@ REFUSED = [
     (["ask", "Who?", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
     (["ask", "Who?", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
     (["status", "--usage", "--by", "all"], "Choose one of"),
-    (["config", "--write"], "no settings of the library"),
+    (["config", "--write"], "not settings of the library"),
     (["doctor", "-w", "nowhere"], "no world 'nowhere'"),
     (["doctor", "--embed-sample", "-1"], "embed-sample"),
     (["backup", "no/such/folder/b"], ""),

@@ -277,7 +277,7 @@ def test_operator_can_turn_conversations_off(tmp_path: Path) -> None:
     made = whale(tmp_path)
     talk = made.world.conversation()
     talk.ask(FIRST)
-    off = with_rules(made, enabled=False)
+    off = with_rules(made, days=0)
 
     for attempt in (off.conversation, lambda: off.conversation(talk.id), off.conversations):
         with raises_code("conversations_off"):

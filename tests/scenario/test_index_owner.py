@@ -20,7 +20,6 @@ OWNER = "truespan_library"
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[QdrantLoopback]:
     with QdrantLoopback() as made:
         monkeypatch.setenv("TRUESPAN_INDEX_URL", made.url)
-        monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
         yield made
 
 

@@ -35,7 +35,6 @@ def server() -> Iterator[QdrantLoopback]:
 @pytest.fixture
 def settled(server: QdrantLoopback, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setenv("TRUESPAN_INDEX_URL", server.url)
-    monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
     return monkeypatch
 
 
@@ -97,7 +96,6 @@ def test_server_and_embedded_index_give_equal_answers(
 
     on_server = answers(tmp_path / "server")
     settled.delenv("TRUESPAN_INDEX_URL")
-    settled.delenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS")
 
     assert on_server == answers(tmp_path / "embedded")
 

@@ -234,10 +234,7 @@ def test_cached_query_without_states_is_embedded_again(lib: LibraryFixture) -> N
 def test_long_query_has_the_states_of_all_its_parts(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     words = [f"word{number}" for number in range(60)]
-    deps = replace(
-        world.access.pipeline.deps,
-        split=lambda text, _limit: [" ".join(words[:40]), " ".join(words[30:])],
-    )
+    deps = world.access.pipeline.deps
     text = " ".join(words * 10)
     found = embed_query(deps, scope_of(world), text, world.access.record())
 

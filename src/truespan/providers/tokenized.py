@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -79,9 +80,14 @@ class TokenizedEmbedder(ABC):
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
 
-    @property
-    def profile(self) -> EmbeddingProfile:
-        return self._model.profile
+    if TYPE_CHECKING:
+
+        @property
+        def profile(self) -> EmbeddingProfile: ...
+
+    else:
+        # Each search reads it several times; this getter is no Python function.
+        profile = property(attrgetter("_model.profile"))
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         inputs = self._encode(self._model.prefixes.document, texts, limit=self._model.limit)
