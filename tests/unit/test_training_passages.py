@@ -62,7 +62,7 @@ def test_find_passages_finds_the_text_of_a_digest(name: str, form: str, text: st
     assert find_passages(cut_document(name, text, form), {digest}) == {digest: passage}
 
 
-def test_cut_document_keeps_the_indentation_and_the_rule_of_a_table_as_space():
+def test_cut_document_keeps_indents_and_rules_of_tables_as_space():
     text = "1. One\n\n    a. Two\n\n| Role | Days |\n| --- | --- |\n| cook | 12 |\n"
     passage = "1. One\n\n    a. Two\n\nRole | Days\n\ncook | 12"
     digest = hash_text(passage)
