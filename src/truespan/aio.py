@@ -30,11 +30,10 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.library import Library
 from truespan.engine.notes import ReaderNotes
 from truespan.engine.world import World
-from truespan.engine.world_jobs import WorldJobs
 
 __all__ = ["AsyncProxy", "open", "open_temporary"]
 
-WRAPPED = (Library, LibraryPart, World, WorldPart, WorldJobs, Conversation, ReaderNotes)
+WRAPPED = (Library, LibraryPart, World, WorldPart, Conversation, ReaderNotes)
 """Classes of the library whose methods take time, and bases of such classes."""
 STREAMS = frozenset({"answer_stream", "ask_stream", "report_stream"})
 """Methods that return an iterator, which is not awaited."""

@@ -237,13 +237,18 @@ def test_hidden_document_looks_like_a_missing_one(tmp_path: Path) -> None:
 @proves("audience.enforced")
 def test_requests_of_a_limited_caller_change_nothing(tmp_path: Path) -> None:
     lib, world = fill(tmp_path)
-    caller = world.for_audience(["group:hr"])
+    caller, done = world.for_audience(["group:hr"]), world.jobs.list()[0].id
     for write in (
         lambda: caller.add_text("A new text.", id="pay.txt"),
         lambda: caller.documents.update("pay.txt", tags=["x"]),
         lambda: caller.documents.delete("pay.txt"),
         lambda: caller.repair(),
-        lambda: caller.jobs,
+        lambda: caller.jobs.list(),
+        lambda: caller.jobs.get(done),
+        lambda: caller.jobs.lines(done),
+        lambda: caller.jobs.documents(done),
+        lambda: caller.jobs.cancel(done),
+        lambda: caller.jobs.resume(done),
         lambda: caller.usage(),
         lambda: caller.generations.list(),
         lambda: lib.library.under(caller.access.authority).doctor(),

@@ -14,7 +14,6 @@ from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine import worker
 from truespan.engine.ingestion import IngestJobs
-from truespan.engine.jobs import Jobs
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import Interrupted, NotAllowed, ProfileMismatch, ProviderRefused
@@ -372,7 +371,7 @@ def test_concurrent_workers_take_a_job_once(lib: LibraryFixture) -> None:
     left_by(lib, world, state="running")
     parts, scope = lib.library._components, lib.scope(world)
     with held_up(lib):
-        [seen, *_] = Jobs(parts, scope).list()
+        [seen, *_] = world.jobs.list()
         taken = [worker._resume(parts, scope, seen) for _ in range(3)]
     assert [one is not None for one in taken] == [True, False, False]
     queue_of(lib).wait()

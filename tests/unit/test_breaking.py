@@ -36,10 +36,10 @@ def test_job_resumed_by_another_process_is_left_alone(lib: LibraryFixture) -> No
     looked_at = world.jobs.list()[0]
     assert looked_at.state is JobState.INTERRUPTED
 
-    world.jobs.record_interruption(looked_at)
+    lib.store.jobs.interrupt(lib.scope(world), looked_at.id, looked_at.process)
     own = SystemProcesses().own()
     assert lib.store.jobs.resume(lib.scope(world), looked_at.id, own)
-    world.jobs.record_interruption(looked_at)
+    lib.store.jobs.interrupt(lib.scope(world), looked_at.id, looked_at.process)
 
     assert world.jobs.list()[0].state is JobState.RUNNING
     assert not lib.store.jobs.resume(lib.scope(world), looked_at.id, own)

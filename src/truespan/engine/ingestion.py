@@ -15,7 +15,7 @@ from truespan.core.garbage import collecting_less
 from truespan.core.records import copy_fields
 from truespan.engine.calibration import keep_calibrated
 from truespan.engine.components import Components
-from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
+from truespan.engine.jobs import INGEST, discard_cancelled, discard_uploads, require_resumable
 from truespan.ingest import requests
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestDeps, IngestReport, JobLog, OtherGeneration, Progress
@@ -167,7 +167,7 @@ class IngestJobs:
         self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None
     ) -> IngestReport:
         """Resume a job that did not complete."""
-        stored = Jobs(self._components, self.scope).require_resumable(job)
+        stored = require_resumable(self._components, self.scope, job)
         request = read_request(stored, IngestRequest.from_json)
         found = requests.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()

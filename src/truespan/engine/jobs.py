@@ -1,4 +1,4 @@
-"""The jobs of a world: list, inspect, cancel; maintenance; uploads of jobs.
+"""The states of jobs, their queue and their uploads; maintenance jobs.
 
 A job about the caller's own files can be resumed and keeps its results. A cancelled job about
 uploads cannot, because its files are deleted with it. So the revisions that it staged, which no
@@ -7,7 +7,6 @@ request has seen, are deleted too.
 
 from __future__ import annotations
 
-import builtins
 import json
 import logging
 from collections.abc import Callable, Iterable
@@ -21,9 +20,9 @@ from truespan.engine.components import Components
 from truespan.maintenance.repair import apply_observed_repairs
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
-from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency, read_request
+from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
 from truespan.types.maintenance import NO_FILES, RemovedFiles
-from truespan.types.scope import OWNER, Scope, Verb
+from truespan.types.scope import OWNER, Scope
 from truespan.types.source import DocumentOptions, upload_of
 from truespan.types.telemetry import Request
 
@@ -45,125 +44,43 @@ _log = logging.getLogger("truespan.jobs")
 _log.addHandler(logging.NullHandler())
 
 
-class Jobs(Struct, frozen=True):
-    """The jobs of one world; a world without a generation has none."""
+def find_job(components: Components, scope: Scope | None, job: str) -> Job:
+    """Return a job of a world; a world without a generation has none."""
+    found = components.store.jobs.find(scope, job) if scope else None
+    if found is None:
+        raise errors.NotFound("job", job)
+    return with_real_state(components, found)
 
-    components: Components
-    scope: Scope | None
 
-    def list(self) -> list[Job]:
-        """Return all jobs that are still recorded, the latest first."""
-        if self.scope is None:
-            return []
-        return [self._with_real_state(job) for job in self.components.store.jobs.all(self.scope)]
-
-    def get(self, job: str) -> Job:
-        """Return one job.
-
-        Args:
-            job: Id of the job.
-        """
-        found = self.components.store.jobs.find(self.scope, job) if self.scope else None
-        if found is None:
-            raise errors.NotFound("job", job)
-        return self._with_real_state(found)
-
-    def has_workers(self) -> bool:
-        """Return whether queued jobs are started: by this process, or by a live worker."""
-        status = self.components.queue.status()
-        return status is None or status.workers > 0
-
-    def documents(self, job: str) -> builtins.list[JobDocument]:
-        """Return the outcome of each source of a job.
-
-        Args:
-            job: Id of the job.
-        """
-        return self.components.store.jobs.documents(self._scope_of(job), job)
-
-    def lines(self, job: str) -> builtins.list[JobLine]:
-        """Return the last lines of a job's log.
-
-        Args:
-            job: Id of the job.
-        """
-        return self.components.store.jobs.lines(self._scope_of(job), job)
-
-    def cancel(self, job: str) -> Job:
-        """Ask a job to stop before its next step. Its results stay.
-
-        A job that no process runs is cancelled at once. Files uploaded for the job are deleted with
-        the revisions it had not finished, so that it cannot be resumed.
-
-        Args:
-            job: Id of the job.
-
-        Returns:
-            The job, which may still be running.
-        """
-        scope = self._scope_of(job)
-        if not scope.authority.may(Verb.WRITE, scope.world):
-            raise errors.NotAllowed("cancel jobs")
-        self.record_interruption(self.get(job))
-        self.components.store.jobs.cancel(scope, job)
-        cancelled = self.get(job)
-        if cancelled.state.is_over:
-            discard_cancelled(self.components, scope, cancelled)
-        return cancelled
-
-    def record_interruption(self, job: Job) -> None:
-        """Record that a job was interrupted, if its process ended and no other resumed it.
-
-        Args:
-            job: The job.
-        """
-        if job.state is JobState.INTERRUPTED:
-            self.components.store.jobs.interrupt(self._scope_of(job.id), job.id, job.process)
-
-    def require_resumable(self, job: str) -> Job:
-        """Return a job that failed, was cancelled or was interrupted.
-
-        Args:
-            job: Id of the job.
-
-        Raises:
-            Conflict: The job is done, queued or running, or its uploads are gone.
-        """
-        found = self.get(job)
-        if found.state in (JobState.DONE, *_ACTIVE):
-            raise errors.Conflict(code="job_not_resumable", job=job, state=found.state)
-        if not self.is_resumable(found):
-            raise errors.Conflict(
-                code="job_not_resumable", job=job, state=f"{found.state} and without its uploads"
-            )
-        self.record_interruption(found)
-        return self.get(job)
-
-    def is_resumable(self, job: Job) -> bool:
-        """Return whether a job stopped before it was done and its uploads are still there.
-
-        Args:
-            job: The job.
-        """
-        if self.scope is None or job.state in (JobState.DONE, *_ACTIVE):
-            return False
-        batch, uploads = upload_batch(job), self.components.uploads
-        return not batch or bool(uploads and uploads.exists(self.scope.world, batch))
-
-    def _scope_of(self, job: str) -> Scope:
-        if self.scope is None:
-            raise errors.NotFound("job", job)
-        self.get(job)
-        return self.scope
-
-    def _with_real_state(self, job: Job) -> Job:
-        """Return a job as interrupted if its process has ended."""
-        if job.background and self.components.queue.queue_id is not None:
-            # A worker takes the job over, or records that it was interrupted.
-            return job
-        if job.state in _ACTIVE and not self.components.processes.is_alive(job.process):
-            return replace(job, state=JobState.INTERRUPTED)
+def with_real_state(components: Components, job: Job) -> Job:
+    """Return a job as interrupted if its process has ended."""
+    if job.background and components.queue.queue_id is not None:
+        # A worker takes the job over, or records that it was interrupted.
         return job
+    if job.state in _ACTIVE and not components.processes.is_alive(job.process):
+        return replace(job, state=JobState.INTERRUPTED)
+    return job
+
+
+def require_resumable(components: Components, scope: Scope, job: str) -> Job:
+    """Return a job that failed, was cancelled or was interrupted; raises Conflict for others."""
+    found = find_job(components, scope, job)
+    if not is_resumable(components, scope.world, found):
+        stopped = found.state not in (JobState.DONE, *_ACTIVE)
+        state = f"{found.state} and without its uploads" if stopped else found.state
+        raise errors.Conflict(code="job_not_resumable", job=job, state=state)
+    if found.state is JobState.INTERRUPTED:
+        # Unless another process has resumed the job meanwhile.
+        components.store.jobs.interrupt(scope, job, found.process)
+    return find_job(components, scope, job)
+
+
+def is_resumable(components: Components, world: WorldId, job: Job) -> bool:
+    """Return whether a job stopped before it was done and its uploads are still there."""
+    if job.state in (JobState.DONE, *_ACTIVE):
+        return False
+    batch, uploads = upload_batch(job), components.uploads
+    return not batch or bool(uploads and uploads.exists(world, batch))
 
 
 def submit_job(components: Components, world: WorldId, job: Job) -> None:

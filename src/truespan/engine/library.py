@@ -242,15 +242,15 @@ class Library(Extended):
         Raises:
             Conflict: A job of the world is running.
         """
-        from truespan.engine.jobs import Jobs
+        from truespan.engine.jobs import with_real_state
 
         world = self._record(reference)
         if not self._authority.may(Verb.ADMINISTER, world.id):
             raise errors.NotFound("world", world.name)
         scope = Scope(self._authority, world.id, world.generation) if world.generation else None
-        jobs = Jobs(self._components, scope).list()
-        if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
-            raise errors.Conflict(code="world_busy", world=world.name, job=running[0])
+        for job in self._components.store.jobs.all(scope) if scope else ():
+            if with_real_state(self._components, job).state is JobState.RUNNING:
+                raise errors.Conflict(code="world_busy", world=world.name, job=job.id)
         return self._components.remover().world(self._authority, world, erase=erase)
 
     @property

@@ -18,11 +18,13 @@ from truespan.engine.jobs import (
     REINDEX,
     REPAIR,
     DoctorRequest,
-    Jobs,
     discard_cancelled,
     discard_uploads,
+    find_job,
+    require_resumable,
     submit_job,
     sweep_uploads,
+    with_real_state,
 )
 from truespan.engine.world import World
 from truespan.errors import Cancelled, IndexUnavailable, Interrupted, NotFound, TruespanError
@@ -158,9 +160,9 @@ class LibraryWorker:
 def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
     """Queue background jobs again whose processes are gone, each by one process; return them."""
     background = [
-        (scope, job)
+        (scope, with_real_state(components, job))
         for scope in scopes
-        for job in reversed(Jobs(components, scope).list())
+        for job in reversed(components.store.jobs.all(scope))
         if job.background
     ]
     background.sort(key=lambda entry: entry[1].created_at)
@@ -182,9 +184,8 @@ def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
 
 def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
     """Queue an interrupted job; None if another process was faster or it crashed too often."""
-    jobs = Jobs(components, scope)
     try:
-        job = jobs.require_resumable(seen.id)
+        job = require_resumable(components, scope, seen.id)
     except TruespanError:
         return None
     if job.state is not JobState.INTERRUPTED or job.crashes >= components.max_crashes:
@@ -193,7 +194,7 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
     if not components.store.jobs.requeue(scope, job.id, owner, seen=job.state, crashes=job.crashes):
         return None
     submit_job(components, scope.world, job)
-    return jobs.get(job.id)
+    return find_job(components, scope, job.id)
 
 
 def _take_over(components: Components, scope: Scope, job: Job) -> bool:

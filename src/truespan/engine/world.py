@@ -25,7 +25,7 @@ from truespan.types.document import WorldStatus
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
 from truespan.types.request import Defaults, check_defaults, check_reader_name, check_whole
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -107,13 +107,10 @@ class World(WorldQueries, WorldIngestion, Extended):
 
     @property
     def jobs(self) -> WorldJobs:
-        """The jobs of the world; needs permission to write, or to read everything."""
+        """The jobs of the world."""
         from truespan.engine.world_jobs import WorldJobs
 
-        access, scope = self.access, self.access.scope()
-        if scope is None or not access.authority.may(Verb.WRITE, scope.world):
-            scope = access.whole_scope("read jobs")
-        return WorldJobs(access.components, scope, access)
+        return WorldJobs(self.access)
 
     def reader(self, name: str) -> Reader:
         """Return the reader of this name; a reader without a position can read nothing.

@@ -14,7 +14,7 @@ from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.components import Components
 from truespan.engine.ingestion import IngestJobs
-from truespan.engine.jobs import REINDEX, Jobs
+from truespan.engine.jobs import REINDEX, require_resumable
 from truespan.engine.world import World
 from truespan.extensions.quality.build import ReindexReport, build_generation
 from truespan.extensions.quality.evaluate import Evaluation
@@ -142,7 +142,7 @@ class Generations(WorldPart, frozen=True):
             Conflict: The job is done, queued or running.
         """
         components = self._access.components
-        earlier = Jobs(components, self._current()).require_resumable(job)
+        earlier = require_resumable(components, self._current(), job)
         scope = self._scope_of(read_request(earlier, _generation_of))
         if not components.store.jobs.resume(scope, job, components.processes.own()):
             raise errors.Conflict(code="job_not_resumable", job=job, state=JobState.RUNNING)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 
 from truespan.core.clock import IsoTime
 from truespan.engine.documents import Documents
-from truespan.engine.jobs import Jobs
+from truespan.engine.world_jobs import WorldJobs
 from truespan.extensions.proof.types import VerifiedReceipt
 from truespan.extensions.server.http.requests import DocumentQuery
 from truespan.maintenance.delete import Receipt
@@ -449,7 +449,7 @@ def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:
     )
 
 
-def job_summary(job: Job, jobs: Jobs) -> JobSummary:
+def job_summary(job: Job, jobs: WorldJobs) -> JobSummary:
     """Convert a job, leaving out its request and its worker."""
     *names, _resumable = JobSummary.__struct_fields__
     return JobSummary(**record_data(job, *names), resumable=jobs.is_resumable(job))
