@@ -132,13 +132,17 @@ def read_tales(data: Path, kept_apart: bool = False) -> Iterator[Row]:
 
 
 def read_written(data: Path, stretches: Mapping[int, Stretch]) -> Iterator[Row]:
-    """Read hand-written questions about stretches; files name a passage, or its digest."""
+    """Read hand-written questions about stretches; files name a passage, or its digest.
+
+    Questions whose passage could not be rebuilt are left out.
+    """
     passages = {hash_text(p): p for stretch in stretches.values() for p in stretch.passages}
     for path in sorted(data.glob("near*.jsonl*")):
         for record in read_lines(path):
             if record["stretch"] in stretches:
-                passage = record.get("context") or passages[record["sha256"]]
-                yield _to_row(record, passage)
+                passage = record.get("context") or passages.get(record["sha256"])
+                if passage is not None:
+                    yield _to_row(record, passage)
 
 
 def _limit(rows: list[Row], generator: random.Random) -> list[Row]:

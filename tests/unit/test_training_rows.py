@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from training.packing import MAX_TOKENS, Packed, choose_window, pack
-from training.questions import read_stretches
+from training.questions import hash_text, read_stretches
 from training.rows import Row, balance, graft, make_rows, read_written
 
 from tests.support.questions import PASSAGES, write_stretches
@@ -76,6 +76,14 @@ def test_make_rows_repeats_for_the_same_seed(data: Path) -> None:
 def test_read_written_leaves_out_other_splits(data: Path) -> None:
     assert len(list(read_written(data, read_stretches(data / "stretches.jsonl")))) == 3
     assert list(read_written(data, {})) == []
+
+
+def test_read_written_leaves_out_passages_that_are_not_there(data: Path) -> None:
+    named = {"set": "near", "id": "a", "question": "Who signs?", "answers": [], "stretch": 7}
+    digests = hash_text(PASSAGES[0]), hash_text("a passage that could not be rebuilt")
+    write_lines(data / "near.jsonl.xz", [{**named, "sha256": digest} for digest in digests])
+    found = read_written(data, read_stretches(data / "stretches.jsonl"))
+    assert [row.passage for row in found] == [PASSAGES[0]]
 
 
 def test_read_written_refuses_an_answer_elsewhere(data: Path) -> None:
