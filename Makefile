@@ -273,9 +273,9 @@ lock: ## update the lock files (needs uv)
 	for set in runtime server dev bench frameworks ocr torch; do \
 		case $$set in \
 			runtime) with="";; \
-			server) with="--extra server --extra multilingual --extra sanitize --extra watch";; \
-			dev) with="--extra server --extra multilingual --extra sanitize --extra watch --group dev";; \
-			bench) with="--extra server --extra multilingual --extra sanitize --extra watch --group bench";; \
+			server) with="--extra server --extra multilingual --extra sanitize --extra watch --extra metrics";; \
+			dev) with="--extra server --extra multilingual --extra sanitize --extra watch --extra metrics --group dev";; \
+			bench) with="--extra server --extra multilingual --extra sanitize --extra watch --extra metrics --group bench";; \
 			ocr|torch) with="--extra $$set --group $$set";; \
 			*) with="--group $$set";; \
 		esac; \

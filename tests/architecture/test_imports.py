@@ -104,7 +104,6 @@ THIRD_PARTY = {
     "transformers": "extensions/models/",
     "jwt": "extensions/server/openid.py",
     "click": "cli/",
-    "rich": "cli/",
     "mcp": "extensions/server/",
     "mcp_types": "extensions/server/",
     "anyio": "extensions/server/",

@@ -7,13 +7,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.interfaces.test_cli_newcomer import NOTE, Shell
 from tests.promises import proves
+from truespan.cli.follow import progress_bar
 from truespan.cli.sources import make_room
-from truespan.cli.terminal import WrappedText
+from truespan.cli.terminal import WrappedText, echo_wrapped
 from truespan.core.disk import FileLock
+from truespan.ingest.report import Progress
 from truespan.types.arguments import MAX_QUERY_LENGTH
 
 QUESTION = "Where does the spare key hang?"
@@ -275,3 +278,35 @@ def test_terminal_fills_the_lines_of_quoted_prose(
         *("", ">     if key:", ">         take(key)", "", "> - the key", "> - the hook"),
         *("", "[1] Rules", ""),
     ]
+
+
+def test_styled_paragraphs_fit_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "16")
+
+    echo_wrapped(("The spare ", ""), ("key", "bold"), (" hangs on hook seven", ""), indent=3)
+    echo_wrapped(("鍵は七番のフックに掛かっている。", ""))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [click.unstyle(line) for line in lines] == [
+        *("   The spare key", "   hangs on hook", "   seven"),
+        *("鍵は七番のフック", "に掛かっている。"),
+    ]
+
+
+def test_bar_shows_progress_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    with progress_bar(hidden=False) as show:
+        assert show is not None
+        show(Progress(0.5, chunks=20, current="a\x1b]0;b.md"))
+
+    shown = capsys.readouterr().err
+    assert "a\\u001b]0;b.md" in shown
+    assert " 50%" in shown
+    assert "20 chunks" in shown
+    assert shown.endswith("\r\x1b[K")
+    assert "\n" not in shown

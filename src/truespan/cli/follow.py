@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from truespan.cli.app import ARGUMENTS, complete
 from truespan.cli.output.documents import show_followed, show_one_job
 from truespan.cli.output.start import show_watched
-from truespan.cli.terminal import echo, pluralize, printable, write_error
+from truespan.cli.terminal import (
+    echo,
+    overwrite_error_line,
+    pluralize,
+    printable,
+    write_error,
+)
 from truespan.core.graphemes import shorten
 from truespan.engine.jobs import MAINTENANCE, REINDEX, REPAIR
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
@@ -46,29 +52,34 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
     if not sys.stderr.isatty():
         yield ProgressLines(write_error, time.monotonic)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    try:
+        yield ProgressBar(time.monotonic)
+    finally:
+        overwrite_error_line("")
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[counts]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0, counts="")
 
-        def on_progress(progress: Progress) -> None:
-            bar.update(
-                task,
-                completed=progress.fraction,
-                description=describe_work(progress),
-                counts=describe_rates(progress, bar.tasks[0].elapsed or 0.0),
-            )
+class ProgressBar:
+    """Shows a bar in the last line of a terminal, at most ten times a second."""
 
-        yield on_progress
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._shown = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now, done = self._clock(), progress.fraction
+        if now - self._shown < _BETWEEN_BARS:
+            return
+        self._shown, seconds = now, now - self._began
+        bar = ("━" * round(done * _BAR_WIDTH)).ljust(_BAR_WIDTH, "─")
+        left = f"about {seconds * (1 - done) / done:.0f} s left" if done else ""
+        parts = [describe_work(progress), bar, f"{done:>4.0%}", describe_rates(progress, seconds)]
+        overwrite_error_line("  ".join(filter(None, [*parts, left])))
+
+
+_BETWEEN_BARS = 0.1
+"""Seconds between two bars."""
+_BAR_WIDTH = 30
 
 
 def describe_work(progress: Progress) -> str:

@@ -11,8 +11,10 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from unicodedata import east_asian_width
 
 import click
 
@@ -48,6 +50,56 @@ def printable(text: str) -> str:
 def echo(text: object = "", *, nl: bool = True, err: bool = False) -> None:
     """Print a text, by default with a line end. JSON stays the same JSON."""
     click.echo(printable(str(text)), nl=nl, err=err)
+
+
+_STYLES: dict[str, dict[str, Any]] = {
+    "bold": {"bold": True},
+    "dim": {"dim": True},
+    "green": {"fg": "green"},
+    "red": {"fg": "red"},
+}
+
+
+def echo_wrapped(*parts: tuple[str, str], indent: int = 0) -> None:
+    """Print parts, each with its style or "", as one paragraph that fits a terminal."""
+    shown = [(printable(text), style) for text, style in parts]
+    text = "".join(part for part, _ in shown)
+    styles = [style for part, style in shown for _ in part]
+    for start, end in break_lines(text, shutil.get_terminal_size().columns - indent):
+        line = " " * indent
+        for style, places in groupby(range(start, end), styles.__getitem__):
+            line += _style("".join(text[place] for place in places), style)
+        click.echo(line)
+
+
+def _style(text: str, style: str) -> str:
+    from truespan.settings import shows_styles
+
+    return click.style(text, **_STYLES[style]) if style and shows_styles() else text
+
+
+def break_lines(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the lines of a paragraph, broken at spaces, or within a longer word."""
+    start, space, used = 0, None, 0
+    for place, char in enumerate(text):
+        if char == " ":
+            space = place
+        # Chinese, Japanese and Korean characters take two columns.
+        used += 2 if east_asian_width(char) in "WF" else 1
+        if used > width and place > start and char != " ":
+            end, following = (place, place) if space is None else (space, space + 1)
+            yield start, end
+            start, space = following, None
+            used = sum(2 if east_asian_width(c) in "WF" else 1 for c in text[start : place + 1])
+    yield start, len(text)
+
+
+def overwrite_error_line(text: str) -> None:
+    """Write a text in place of the last line of standard error, which has no line end."""
+    width = shutil.get_terminal_size().columns - 1
+    _, end = next(break_lines(text, width))
+    sys.stderr.write(f"\r{printable(text[:end])}\x1b[K")
+    sys.stderr.flush()
 
 
 class WrappedText:

@@ -122,7 +122,7 @@ class Components(RetrievalDeps, frozen=True, kw_only=True):
     """Function that returns random bytes for a secret; None if no token can be created."""
     observer: Observer = NULL_OBSERVER
     """Observer of requests, stages and counts; results do not depend on it."""
-    metrics: Callable[[], bytes] = lambda: b""
+    metrics: Callable[[], bytes] | None = None
     """Function that returns the metrics in the text format of Prometheus; empty if they are off."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
     """Function that returns the usage log's replacement for a query of a world."""

@@ -277,6 +277,11 @@ def debugging() -> bool:
     return os.environ.get("TRUESPAN_DEBUG", "") not in ("", "0")
 
 
+def shows_styles() -> bool:
+    """Return whether a terminal shows colours and bold type: unless it is dumb, or NO_COLOR set."""
+    return os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
 def share_metrics(folder: Path) -> None:
     """Let this process and those it starts write their metrics to one folder, to be summed up.
 

@@ -376,10 +376,10 @@ def _index(folder: Path, settings: Settings, clock: Clock, store: Store) -> Vect
 
 def _observers(
     settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
-) -> tuple[Observer, Callable[[], bytes]]:
-    """Return all observers as one, and the function that returns the metrics."""
+) -> tuple[Observer, Callable[[], bytes] | None]:
+    """Return all observers as one, and the function that returns the metrics; None without."""
     observers: list[Observer] = [own or NULL_OBSERVER]
-    exposition: Callable[[], bytes] = bytes
+    exposition: Callable[[], bytes] | None = None
     known = tables().observers if settings.tracing or metrics or settings.metrics else {}
     if settings.tracing:
         observers.append(require(known.get("tracing"), "tracing", "server")())

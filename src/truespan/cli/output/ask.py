@@ -16,6 +16,7 @@ from msgspec import UNSET
 from truespan.cli.terminal import (
     WrappedText,
     echo,
+    echo_wrapped,
     name_others,
     name_sentences,
     pluralize,
@@ -232,22 +233,15 @@ def _print_passages(
             echo(f"{''.join(head)}{title}\n{shown}   {receipt}\n")
         echo("\n".join(lines))
         return
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(highlight=False)
     for (place, bar, score), title, texts, receipt in rows:
-        console.print(Text.assemble((place, "bold"), (bar, "green"), score, (title, "bold")))
+        echo_wrapped((place, "bold"), (bar, "green"), (score, ""), (title, "bold"))
         for text, words in texts:
-            parts = [
-                (printable(part), "bold" if is_word else "")
-                for part, is_word in _split(text, words)
-            ]
-            console.print(Padding(Text.assemble(*parts), (0, 0, 0, 3)))
-        console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
+            parts = [(part, "bold" if is_word else "") for part, is_word in _split(text, words)]
+            echo_wrapped(*parts, indent=3)
+        echo_wrapped((receipt, "dim"), indent=3)
+        echo()
     for line in lines:
-        console.print(Text(printable(line), "dim"))
+        echo_wrapped((line, "dim"))
 
 
 def _join_lines(text: str, words: Words) -> Iterator[tuple[str, Words]]:
@@ -334,17 +328,11 @@ def print_account(account: str) -> None:
     if not sys.stdout.isatty():
         echo(account)
         return
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(highlight=False)
     for line in account.split("\n"):
         shown = line.lstrip(" ")
         is_heading = shown.endswith(":")
         style = "bold" if is_heading else "red" if "✗" in shown else "" if shown != line else "dim"
-        text = Text(printable(shown), style)
-        console.print(Padding(text, (0, 0, 0, len(line) - len(shown))))
+        echo_wrapped((shown, style), indent=len(line) - len(shown))
 
 
 def show_account(answer: Answer, *, record: bool = True) -> str:

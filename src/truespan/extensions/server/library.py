@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import Conflict, InvalidArgument, NotAllowed, TruespanError
+from truespan.errors import (
+    Conflict,
+    InvalidArgument,
+    InvalidConfiguration,
+    NotAllowed,
+    TruespanError,
+)
 from truespan.retrieval.query import embed_shown
 from truespan.types.ids import hash_text
 from truespan.types.job import Job
@@ -42,9 +48,18 @@ class LibraryServer:
         return authenticate(self._components, self._authority, secret)
 
     def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; empty if metrics are off."""
+        """Return the metrics in the text format of Prometheus.
+
+        Raises:
+            InvalidConfiguration: the server collects none.
+        """
         if not self._authority.may_observe():
             raise NotAllowed("read the metrics")
+        if self._components.metrics is None:
+            raise InvalidConfiguration(
+                "This server collects no metrics.",
+                advice="Install Truespan with the extra 'metrics', and start the server again.",
+            )
         return self._components.metrics()
 
     @property

@@ -11,13 +11,20 @@ from functools import cache, partial
 from time import perf_counter
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
-
+from truespan.errors import InvalidConfiguration
 from truespan.observer import failure_of
 from truespan.types.telemetry import LABELS, SYSTEM, CounterName, Request, Stage, known_code
+
+try:
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.multiprocess import MultiProcessCollector
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError:
+    raise InvalidConfiguration(
+        "Collecting metrics needs a package that is missing.",
+        advice="Install Truespan with the extra 'metrics'.",
+    ) from None
 
 REQUEST, STAGE = "request", "stage"
 BUCKETS = (

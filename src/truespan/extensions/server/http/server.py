@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from importlib.util import find_spec
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,13 +149,18 @@ class Startup(Struct, frozen=True):
     log_format: str = "text"
 
 
+def _can_collect_metrics() -> bool:
+    """Return whether the extra `metrics` is installed."""
+    return find_spec("prometheus_client") is not None
+
+
 def serve(service: Service, on_ready: Callable[[Startup], None]) -> int:
     """Serve until a signal ends the server, and return the exit code.
 
     `on_ready` is called once the server listens.
     """
     settings = read_settings(service.folder)
-    with truespan.open(service.folder, metrics=True, logs=True) as library:
+    with truespan.open(service.folder, metrics=_can_collect_metrics(), logs=True) as library:
         configured = replace(service, options=_configure(service, settings, library))
         if service.workers == 1:
             with _listen(service) as listener:
@@ -381,7 +387,7 @@ class _WorkerApp(Struct, frozen=True):
 
     def __call__(self) -> ASGIApp:
         try:
-            library = truespan.open(self.service.folder, metrics=True, logs=True)
+            library = truespan.open(self.service.folder, metrics=_can_collect_metrics(), logs=True)
         except errors.TruespanError as error:
             sys.stderr.write(f"truespan: {error}\n")
             raise SystemExit(STARTUP_FAILURE) from None
