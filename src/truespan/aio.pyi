@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack, overload
 from truespan.engine.documents import Paths
 from truespan.engine.ingestion import OnProgress, OnPrune
 from truespan.engine.world_ingestion import Sources
+from truespan.extensions.crawl.freshness import DocumentFreshness
 from truespan.extensions.crawl.watching import OnError, Watch
 from truespan.extensions.proof.types import PublicKeys, SignedReceipt
 from truespan.extensions.quality.build import ReindexReport
@@ -59,7 +60,7 @@ from truespan.types.request import (
 )
 from truespan.types.scope import Authority, Unlimited
 from truespan.types.scope import World as WorldRecord
-from truespan.types.source import DocumentFreshness, IngestArguments, LabelArguments, TextArguments
+from truespan.types.source import IngestArguments, LabelArguments, TextArguments
 from truespan.types.token import TokenRecord, TokenSecret, TokenState
 
 class AsyncLibrary:

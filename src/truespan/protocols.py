@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from threading import Event
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
@@ -329,14 +328,6 @@ class VectorIndex(Protocol):
         """Empty the collection of the scope's profile, for every world that shares it."""
         ...
 
-    def close(self) -> None: ...
-
-
-class FolderWatcher(Protocol):
-    """Watcher of changes below folders."""
-
-    def wait(self, seconds: float, stop: Event) -> bool: ...
-    def pause(self, seconds: float, stop: Event) -> None: ...
     def close(self) -> None: ...
 
 

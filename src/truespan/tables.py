@@ -144,7 +144,7 @@ class Tables:
         self.members: dict[str, str] = {}
         """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
         function whose first argument is the object. Also functions of the package, such as
-        "truespan.verify_receipt"."""
+        "truespan.verify_receipt", and of its command line."""
         self.components: dict[str, str] = {}
         """Components of a library by the names of their fields: the path of a function that takes
         the folder, the settings and other components."""

@@ -53,8 +53,8 @@ EXTENSIONS = {
         "providers", "settings", "store", "tables", "truespan", "types", "wire", "wiring",
     },
     "crawl": {
-        *("engine", "errors", "ingest", "parsing", "protocols", "providers", "settings"),
-        *("tables", "types"),
+        *("cli", "engine", "errors", "ingest", "parsing", "protocols", "providers", "settings"),
+        *("tables", "types", "wire"),
     },
     "formats": {"core", "errors", "parsing", "tables", "text", "types"},
     "models": {"errors", "protocols", "providers", "settings", "tables", "types"},
@@ -67,10 +67,10 @@ EXTENSIONS = {
         "retrieval", "tables", "types", "wire",
     },
     "server": {
-        "cli", "core", "engine", "errors", "extensions/proof", "extensions/quality",
-        "ingest", "maintenance", "observer", "parsing",
-        "protocols", "providers", "retrieval", "settings", "text", "truespan", "tables", "types",
-        "wire", "wiring",
+        "cli", "core", "engine", "errors", "extensions/crawl", "extensions/proof",
+        "extensions/quality", "ingest", "maintenance", "observer", "parsing", "protocols",
+        "providers", "retrieval", "settings", "text", "truespan", "tables", "types", "wire",
+        "wiring",
     },
 }  # fmt: skip
 """The packages that each extension imports, other extensions included."""

@@ -20,18 +20,20 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import NotAllowed
-from truespan.extensions.crawl.freshness import list_states
-from truespan.extensions.crawl.web import WebPages
-from truespan.types.scope import OWNER
-from truespan.types.source import (
+from truespan.extensions.crawl.freshness import (
     CHANGED,
     CURRENT,
     GONE,
     Freshness,
-    Source,
     UnknownReason,
-    Upload,
+    list_states,
     unknown,
+)
+from truespan.extensions.crawl.web import WebPages
+from truespan.types.scope import OWNER
+from truespan.types.source import (
+    Source,
+    Upload,
 )
 
 KEY = "A brass key hung on the seventh hook."

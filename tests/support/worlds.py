@@ -23,7 +23,7 @@ from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.parsing import draw, load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
-from truespan.protocols import FolderWatcher, SourceParser, VectorIndex
+from truespan.protocols import SourceParser, VectorIndex
 from truespan.retrieval.deps import OtherEmbedder
 from truespan.store import Store
 from truespan.store.engines.session import Part
@@ -50,6 +50,7 @@ from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
+    from truespan.extensions.crawl.watching import FolderWatcher
     from truespan.extensions.crawl.web import WebPages
 
 
@@ -257,7 +258,7 @@ def make_library(
     others: Mapping[str, WordEmbedder] | None = None,
     parser: SourceParser | None = None,
     defaults: str | None = None,
-    watcher: FolderWatcher | None = None,
+    watcher: "FolderWatcher | None" = None,
     pages: "WebPages | None" = None,
 ) -> LibraryFixture:
     """Create or open a library in a folder, with its index in memory.

@@ -18,13 +18,13 @@ from tests.promises import proves
 from tests.support.failures import raises_code
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
-from truespan.cli.follow import follow_folders
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
     ProviderUnavailable,
     TruespanError,
 )
+from truespan.extensions.crawl.command import follow_folders
 from truespan.extensions.crawl.watch import FolderWatcher
 from truespan.extensions.crawl.watching import Watch
 from truespan.ingest.report import IngestReport

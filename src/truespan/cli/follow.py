@@ -7,11 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from truespan.cli.app import ARGUMENTS, complete
 from truespan.cli.output.documents import show_followed, show_one_job
-from truespan.cli.output.start import show_watched
 from truespan.cli.terminal import (
     echo,
     overwrite_error_line,
@@ -31,7 +30,6 @@ from truespan.wire.serialize import (
     advice_of,
     exit_code_of,
     members,
-    problem,
     record_data,
     to_json,
 )
@@ -154,54 +152,6 @@ def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
         echo(show_followed(ended, documents, world.jobs.lines(job.id)))
         report_failure(world, ended)
     return _ingest_code(ended, documents)
-
-
-def follow_folders(
-    world: World, folders: Sequence[str], options: dict[str, Any], *, as_json: bool
-) -> int:
-    """Watch folders until a signal arrives, and print a line for each job."""
-    import signal
-
-    import msgspec
-
-    def encode(value: Any) -> str:
-        return msgspec.json.encode(value).decode()
-
-    complaint, lines = "", None
-
-    def complain(error: TruespanError, pause: float) -> None:
-        nonlocal complaint
-        if str(error) == complaint:
-            return
-        complaint = str(error)
-        if as_json:
-            echo(encode({"error": problem(error), "retry_seconds": pause}))
-        else:
-            retry = f" Next attempt in {pause:.0f} s." if pause else ""
-            write_error(f"truespan: {complete(complaint)}{retry}\n")
-
-    def on_progress(progress: Progress) -> None:
-        nonlocal lines
-        if not as_json:
-            # Its clock begins with the job.
-            lines = lines or ProgressLines(write_error, time.monotonic)
-            lines(progress)
-
-    options |= {"on_error": complain, "on_progress": on_progress}
-    with world.documents.watch(folders, **options) as watch:
-        signals = signal.SIGINT, signal.SIGTERM
-        earlier = {number: signal.signal(number, lambda *_: watch.stop()) for number in signals}
-        try:
-            if not as_json:
-                write_error("Watching. Ctrl-C stops it.\n")
-            for report in watch:
-                complaint, lines = "", None
-                echo(encode(report) if as_json else show_watched(report))
-                sys.stdout.flush()
-        finally:
-            for number, handler in earlier.items():
-                signal.signal(number, handler)
-    return 0
 
 
 def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:

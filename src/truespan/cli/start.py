@@ -30,6 +30,7 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import echo, new_file
 from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, SourceRefused
+from truespan.tables import member
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, MAX_FRESHNESS_SECONDS
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, record_data, to_json
 
@@ -197,8 +198,7 @@ def ingest(
             echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
         if watch:
-            from truespan.cli.follow import follow_folders
-
+            follow_folders = member("cli.follow_folders", "crawl")
             del options["manifest"], options["sitemap"]
             return follow_folders(chosen, paths or (), options, as_json=as_json)
         # An alias is not moved by a job, so a command that moves one does all of it.

@@ -15,7 +15,6 @@ from truespan.observer import NULL_OBSERVER, Observer
 from truespan.protocols import (
     ChatModels,
     Embedder,
-    FolderWatcher,
     JobQueue,
     Processes,
     SourceParser,
@@ -32,6 +31,7 @@ from truespan.types.request import Defaults
 from truespan.types.scope import Scope
 
 if TYPE_CHECKING:
+    from truespan.extensions.crawl.watching import FolderWatcher
     from truespan.extensions.crawl.web import WebPages
     from truespan.extensions.proof.keys import SigningKeyFile
     from truespan.extensions.server.chat_servers import LocalChatServers

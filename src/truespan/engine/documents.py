@@ -55,7 +55,6 @@ from truespan.types.request import DEFAULT_VERSION, NO_FILTERS, FilterArguments,
 from truespan.types.scope import Scope, Unlimited, Verb, admits
 from truespan.types.source import (
     UPLOAD,
-    DocumentFreshness,
     DocumentOptions,
     IngestArguments,
     IngestOptions,
@@ -65,6 +64,7 @@ from truespan.types.source import (
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress, OnPrune
+    from truespan.extensions.crawl.freshness import DocumentFreshness
     from truespan.extensions.crawl.watching import OnError, Watch
     from truespan.ingest.plan import DryRun
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truespan.cli.output.documents import MAX_ROWS, NOTHING_FOUND
 from truespan.cli.terminal import pluralize, table
@@ -22,16 +22,15 @@ from truespan.types.ids import WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.request import Defaults
 from truespan.types.scope import World
-from truespan.types.source import DocumentFreshness, Freshness, SourceState
-from truespan.types.text import list_some
 from truespan.wire.serialize import members
 
-_MAX_NAMED = 3
+if TYPE_CHECKING:
+    from truespan.extensions.crawl.freshness import DocumentFreshness, Freshness, SourceState
 
 
 def show_ingest(report: IngestReport) -> str:
     lines = [
-        f"{len(report.ingested)} ingested, {_count_unchanged(report)}, "
+        f"{len(report.ingested)} ingested, {count_unchanged(report)}, "
         f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
         f"{pluralize(report.reused, 'vector')} reused."
     ]
@@ -51,28 +50,9 @@ def show_ingest(report: IngestReport) -> str:
     return "\n".join(lines)
 
 
-def _count_unchanged(report: IngestReport) -> str:
+def count_unchanged(report: IngestReport) -> str:
     changed = len(report.relabelled)
     return f"{report.unchanged} unchanged" + (f" ({changed} with new labels)" if changed else "")
-
-
-def show_watched(report: IngestReport) -> str:
-    """Return the result of a job of a watch on one line."""
-
-    def name(label: str, names: Sequence[str]) -> Iterator[str]:
-        if names:
-            yield f"{label} {list_some(names, _MAX_NAMED)}"
-
-    parts = [
-        *name("ingested", report.ingested),
-        *([_count_unchanged(report)] if report.unchanged else ()),
-        *name("moved", [f"{moved.before} to {moved.after}" for moved in report.moved]),
-        *name("removed", report.removed),
-        *name("failed", [failure.message for failure in report.failures]),
-        *(f"note: {warning}" for warning in report.warnings),
-        f"{pluralize(report.embedded, 'text')} embedded",
-    ]
-    return "; ".join(parts)
 
 
 def dry_run_data(plan: DryRun) -> dict[str, Any]:

@@ -13,8 +13,9 @@ _HERE = "truespan.extensions.crawl"
 
 
 def register(tables: Tables) -> None:
-    """Add web pages as sources, and two methods of `Documents`."""
+    """Add web pages as sources, two methods of `Documents`, and `truespan ingest --watch`."""
     tables.components["pages"] = f"{_HERE}.web:make_pages"
     tables.components["watch_folders"] = f"{_HERE}.watch:watch_folders"
     tables.members["Documents.freshness"] = f"{_HERE}.freshness:freshness_of"
     tables.members["Documents.watch"] = f"{_HERE}.watching:watch"
+    tables.members["cli.follow_folders"] = f"{_HERE}.command:follow_folders"

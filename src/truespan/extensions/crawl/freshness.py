@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from functools import partial
 from hashlib import sha256
 from threading import BoundedSemaphore, Event, Lock, Thread
@@ -18,20 +19,7 @@ from truespan.errors import TruespanError
 from truespan.parsing.detect import format_by_name, may_hold_members
 from truespan.types.arguments import MAX_FRESHNESS_SECONDS
 from truespan.types.request import check_whole
-from truespan.types.source import (
-    CHANGED,
-    CURRENT,
-    GONE,
-    UNDECLARED,
-    UPLOAD,
-    DocumentFreshness,
-    Freshness,
-    Member,
-    Source,
-    UnknownReason,
-    is_page,
-    unknown,
-)
+from truespan.types.source import UNDECLARED, UPLOAD, Member, Source, is_page
 from truespan.types.text import Validators
 
 if TYPE_CHECKING:
@@ -39,6 +27,59 @@ if TYPE_CHECKING:
     from truespan.engine.documents import Documents
     from truespan.types.document import Document
     from truespan.types.scope import Scope
+
+
+class SourceState(StrEnum):
+    """State of a source, compared with the indexed revision."""
+
+    CURRENT = "current"
+    CHANGED = "changed"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+class UnknownReason(StrEnum):
+    """Reason why the state of a source is unknown."""
+
+    NO_SOURCE = "no_source"
+    """An upload, or a text that was passed in memory, has no source to compare."""
+    RECORD = "record"
+    """The fields that made a record of a table or a JSON file a document are not stored."""
+    NOT_ALLOWED = "not_allowed"
+    """The settings, the page's host or its robots.txt do not allow a request."""
+    UNREADABLE = "unreadable"
+    TIMEOUT = "timeout"
+    REPLACED = "replaced"
+    """The document is being ingested."""
+    DAMAGED = "damaged"
+    """The stored labels of the document do not match their checksum."""
+
+
+class Freshness(Struct, frozen=True):
+    """State of the source of a document; `reason` is set if it is unknown."""
+
+    state: SourceState
+    reason: UnknownReason | None = None
+
+
+CURRENT = Freshness(SourceState.CURRENT)
+CHANGED = Freshness(SourceState.CHANGED)
+GONE = Freshness(SourceState.GONE)
+
+
+def unknown(reason: UnknownReason) -> Freshness:
+    """Return the freshness of a source whose state is unknown."""
+    return Freshness(SourceState.UNKNOWN, reason)
+
+
+class DocumentFreshness(Struct, frozen=True):
+    """A document and the state of its source."""
+
+    document: int
+    doc_id: str
+    path: str
+    """Path shown in results, relative to the ingested folder."""
+    freshness: Freshness
 
 
 def freshness_of(documents: Documents, *, seconds: int) -> list[DocumentFreshness]:

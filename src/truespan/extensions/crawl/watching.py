@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Event
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ from truespan.errors import (
 from truespan.ingest import requests
 from truespan.ingest.report import IngestReport
 from truespan.ingest.requests import Choice, IngestRequest
-from truespan.protocols import Clock, FolderWatcher
+from truespan.protocols import Clock
 from truespan.types.source import IngestArguments, IngestOptions
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ OnError = Callable[[TruespanError, float], None]
 
 _log = logging.getLogger("truespan.watch")
 _log.addHandler(logging.NullHandler())
+
+
+class FolderWatcher(Protocol):
+    """Watcher of changes below folders."""
+
+    def wait(self, seconds: float, stop: Event) -> bool: ...
+    def pause(self, seconds: float, stop: Event) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Refusal(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 from truespan.core.clock import IsoTime
 from truespan.engine.documents import Documents
 from truespan.engine.world_jobs import WorldJobs
+from truespan.extensions.crawl.freshness import DocumentFreshness
 from truespan.extensions.proof.types import VerifiedReceipt
 from truespan.extensions.server.http.requests import DocumentQuery
 from truespan.maintenance.delete import Receipt
@@ -30,7 +31,7 @@ from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
 from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.scope import World
-from truespan.types.source import UPLOAD, DocumentFreshness
+from truespan.types.source import UPLOAD
 from truespan.wire.serialize import TIMES, record_data
 
 if TYPE_CHECKING:
