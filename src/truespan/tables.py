@@ -114,10 +114,8 @@ class RerankerKind(NamedTuple):
     make: str
     """Path of the function that makes the reranker from a `ModelContext` and the maximum time of a
     request in seconds."""
-    settings: tuple[str, ...]
-    """Settings of the section `rerank` that it uses, besides the limits; it needs the first."""
-    check: str = ""
-    """Path of a function that raises if these settings, its arguments, contradict each other."""
+    needs_model: bool = True
+    """Whether it needs the setting `rerank_model`; otherwise this setting is refused."""
 
 
 class Tables:

@@ -136,8 +136,7 @@ PROVIDER = Recipe(
                 'f"{_HERE}.words:make_embedder", f"{_HERE}.words:WordSettings"),\n'
             ),
             "    tables.rerankers |= {\n": (
-                '        "words": RerankerKind('
-                'f"{_HERE}.words:make_reranker", settings=("model",)),\n'
+                '        "words": RerankerKind(f"{_HERE}.words:make_reranker"),\n'
             ),
         },
     },

@@ -36,7 +36,7 @@ def test_every_setting_is_shown_with_its_source(
 ) -> None:
     (folder / "truespan.toml").write_text(
         "# ours\nusage_days = 30\npictures_max_mib = 3\n\n[rerank]\n"
-        'kind = "http"\nurl = "http://127.0.0.1:1/rerank"\n\n[embedding]\nprovider = "ollama"\n'
+        'kind = "onnx"\nmodel = "models/tiny"\n\n[embedding]\nprovider = "ollama"\n'
         'model = "bge"\n'
     )
     monkeypatch.delenv("TRUESPAN_WORLD_DEFAULTS", raising=False)
@@ -63,8 +63,8 @@ def test_every_setting_is_shown_with_its_source(
         "pictures_max_mib": (
             5, "variable", "TRUESPAN_PICTURES_MAX_MIB", ["truespan.toml, line 3"],
         ),
-        "rerank_kind": ("http", "file", "truespan.toml, line 6", []),
-        "rerank_url": ("http://127.0.0.1:1/rerank", "file", "truespan.toml, line 7", []),
+        "rerank_kind": ("onnx", "file", "truespan.toml, line 6", []),
+        "rerank_model": ("models/tiny", "file", "truespan.toml, line 7", []),
         "embedding_provider": ("ollama", "file", "truespan.toml, line 10", []),
         "ollama_model": ("bge", "file", "truespan.toml, line 11", []),
         "ollama_base_url": ("http://b", "variable", own, ["OLLAMA_BASE_URL"]),

@@ -48,8 +48,7 @@ def test_example_brings_format_models_and_command(environment: dict[str, str], t
     (tmp_path / "village.cards").write_text(CARDS)
     run(environment, tmp_path, "init", "-L", "library")
     (tmp_path / "library" / "truespan.toml").write_text(
-        '[embedding]\nprovider = "words"\ndimensions = 512\n\n'
-        '[rerank]\nkind = "words"\nmodel = "shared"\n'
+        '[embedding]\nprovider = "words"\ndimensions = 512\n\n[rerank]\nkind = "words"\n'
     )
     run(environment, tmp_path, "ingest", "-L", "library", "village.cards")
 

@@ -1,7 +1,6 @@
 """A configured reranker through library, command line, HTTP and MCP."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import truespan
 from tests.interfaces.clients import CliInterface, HttpInterface, LibraryInterface, McpInterface
 from tests.interfaces.http_client import serve_library
 from tests.promises import proves
-from tests.support.providers.rerank import RerankServer
+from tests.support.onnx_maker import reranker_folder
 from truespan.cli import run
 
 QUESTION = "Who had the key to the tower?"
@@ -25,20 +24,19 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RerankServer]:
-    with RerankServer("tei") as started:
-        yield started
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reranker_folder(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(autouse=True)
-def configured(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRUESPAN_RERANK_KIND", "http")
-    monkeypatch.setenv("TRUESPAN_RERANK_URL", server.endpoint)
+def configured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUESPAN_RERANK_KIND", "onnx")
+    monkeypatch.setenv("TRUESPAN_RERANK_MODEL", str(folder))
 
 
 @proves("rerank.order")
 def test_every_interface_reranks_in_the_same_way(
-    library: Path, server: RerankServer, capsys: pytest.CaptureFixture[str]
+    library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with truespan.open(library) as opened, serve_library(opened) as client:
         interfaces = [
@@ -50,18 +48,17 @@ def test_every_interface_reranks_in_the_same_way(
         for operation, given in REQUESTS:
             found = {}
             for interface in interfaces:
-                server.asked.clear()
                 found[interface.name] = interface.ask(operation, given | {"rerank": True})
-                if found[interface.name] is not None:
-                    assert [asked.content["query"] for asked in server.asked] == [QUESTION]
             first = found["library"]
             assert first is not None
             assert first.code is None
             assert {name for name, one in found.items() if one not in (None, first)} == set()
             value = first.value
             report = value.get("rerank") or value.get("metadata", {}).get("rerank")
-            if "answer" not in operation:
-                assert report["model"] == "tei"
+            if "answer" in operation:
+                assert value["retrieved_chunks_metadata"][0]["rerank"]["model"] == "onnx/tiny"
+            else:
+                assert report["model"] == "onnx/tiny"
                 assert report["failure"] is None
 
 
@@ -72,7 +69,7 @@ def test_command_line_explains_the_new_order(library: Path, capsys: pytest.Captu
 
     assert run([*words, "-o", "rerank=true"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "tei reranked" in told
+    assert "onnx/tiny reranked" in told
     assert ", was " in told
 
 
@@ -82,14 +79,14 @@ def test_the_status_of_a_world_names_the_reranker(
     words = ["status", "--world", "w", "--library", str(library)]
 
     assert run([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["reranker"] == "tei"
+    assert json.loads(capsys.readouterr().out)["reranker"] == "onnx/tiny"
     assert run(words) == 0
-    assert "by tei" in capsys.readouterr().out
+    assert "by onnx/tiny" in capsys.readouterr().out
 
 
 @proves("rerank.failure")
 def test_doctor_names_the_reranker_and_checks_it(
-    library: Path, server: RerankServer, monkeypatch: pytest.MonkeyPatch
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check() -> tuple[str, str]:
         with truespan.open(library) as opened:
@@ -97,11 +94,11 @@ def test_doctor_names_the_reranker_and_checks_it(
         [found] = [check for check in checks if check.name == "reranker"]
         return found.verdict.value, found.says
 
-    assert check() == ("ok", "reranker tei answers")
-    monkeypatch.setenv("TRUESPAN_RERANK_URL", "http://127.0.0.1:9/rerank")
+    assert check() == ("ok", "reranker onnx/tiny answers")
+    monkeypatch.setenv("TRUESPAN_RERANK_MODEL", str(folder / "absent"))
     verdict, says = check()
     assert verdict == "problem"
-    assert "cannot be reached" in says
-    monkeypatch.delenv("TRUESPAN_RERANK_URL")
+    assert "There is no model folder" in says
+    monkeypatch.delenv("TRUESPAN_RERANK_MODEL")
     monkeypatch.delenv("TRUESPAN_RERANK_KIND")
     assert check() == ("ok", "none: results are in the order of retrieval")

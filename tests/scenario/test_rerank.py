@@ -1,11 +1,11 @@
 """Reranking in a library: requests, the new order, and failures.
 
-The similarity of a passage is chosen by hand, and the reranker prefers what is least similar. A
-loopback server records what readers' texts are sent to it.
+The similarity of a passage is chosen by hand, and the reranker prefers what is least similar. It
+records the texts that it gets.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,20 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, scored
-from tests.support.providers.cooldowns import keyless_ring
-from tests.support.providers.loopback import Answer, Asked, Reaction
-from tests.support.providers.rerank import MODEL, RerankServer
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import book
 from tests.support.worlds import (
     LibraryFixture,
     Lying,
-    ManualClock,
     MemoryIndex,
     WordEmbedder,
     make_library,
     other_profile,
 )
-from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.core.cancel import CancelToken, check_cancelled, use_cancel_token
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import Interrupted, InvalidArgument, ProviderUnavailable
-from truespan.extensions.models.rerank_server import HttpReranker, find_server
 from truespan.protocols import Reranker
 from truespan.retrieval.rerank import RerankOptions
 from truespan.types.answer import AnswerRules
@@ -306,15 +301,13 @@ def test_failed_reranker_changes_no_result_and_gives_a_warning(lib: LibraryFixtu
 def test_cancelled_request_is_not_a_failure_of_the_reranker(lib: LibraryFixture) -> None:
     token = CancelToken()
 
-    def react(_: Asked) -> Reaction:
+    def cancel() -> None:
         token.cancel()
-        return Answer(pieces=iter([b"{}"]))
+        check_cancelled()
 
-    with RerankServer() as server:
-        server.fault = react
-        world = reranked(lib, http_reranker(server))
-        with use_cancel_token(token), pytest.raises(Interrupted):
-            world.search(QUESTION, rerank=True)
+    world = reranked(lib, Backwards(before=cancel))
+    with use_cancel_token(token), pytest.raises(Interrupted):
+        world.search(QUESTION, rerank=True)
 
 
 @proves("rerank.failure", "search.one-state")
@@ -339,30 +332,20 @@ def test_world_changed_during_a_request_does_not_repeat_reranking(tmp_path: Path
 # What is sent
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RerankServer]:
-    with RerankServer("jina") as started:
-        yield started
-
-
-def http_reranker(server: RerankServer) -> HttpReranker:
-    clock = ManualClock()
-    found = find_server(server.endpoint, MODEL)
-    return HttpReranker(found, keys=keyless_ring(clock), clock=clock, seconds=30.0)
-
-
 @proves("rerank.visible-text", "search.text-from-store")
-def test_unverified_text_is_never_sent(tmp_path: Path, server: RerankServer) -> None:
+def test_unverified_text_is_never_sent(tmp_path: Path) -> None:
     lib = make_library(tmp_path, embedder=ScoreEmbedder())
     lib.world(a__txt=scored(0.9), b__txt=scored(0.8, "A secret."), c__txt=scored(0.7))
     lib.sql("UPDATE chunks SET text = 'A forged secret.' WHERE text LIKE 'A secret%'")
-    server.asked.clear()
+    reranker = Backwards()
 
-    found = reranked(lib, http_reranker(server)).search(QUESTION, rerank=True)
+    found = reranked(lib, reranker).search(QUESTION, rerank=True)
 
     assert len(found.passages) == 2
     assert found.skipped
-    assert "secret" not in server.asked[-1].body.decode()
+    [(_, texts)] = reranker.asked
+    assert len(texts) == 2
+    assert "secret" not in "".join(texts)
 
 
 @proves("rerank.visible-text")
@@ -379,10 +362,10 @@ def test_filters_limit_the_sent_texts(lib: LibraryFixture) -> None:
 QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra")
 
 
-def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], list[str]]:
-    """Return the requests for a reader, byte for byte, and the reader's results."""
-    server.asked.clear()
-    reader = world.reader("ann")
+def sent_for_reader(lib: LibraryFixture) -> tuple[list[tuple[str, tuple[str, ...]]], list[str]]:
+    """Return the requests to a reranker for a reader, and the reader's results."""
+    reranker = Backwards()
+    reader = reranked(lib, reranker, candidates=6).reader("ann")
     told: list[str] = []
     for query in QUERIES:
         for mode in Mode:
@@ -390,14 +373,12 @@ def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], li
             told += [frozen(reader.retrieve(query, top_k=k, **asked)) for k in (1, 5)]
             answer = json.loads(to_json(reader.answer(query, **asked)))
             told.append(json.dumps([answer["answer"], answer["used_chunks"], answer["warnings"]]))
-    return [asked.body for asked in server.asked], told
+    return reranker.asked, told
 
 
 @proves("rerank.visible-text", "reading.non-interference", "reading.never-past-position")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_reranking_for_a_reader_ignores_unread_text(
-    tmp_path: Path, server: RerankServer, chunking: str
-) -> None:
+def test_reranking_for_a_reader_ignores_unread_text(tmp_path: Path, chunking: str) -> None:
     lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
     world = lib.library.create_world("world")
     whole = book(31, "txt", 12)
@@ -406,21 +387,20 @@ def test_reranking_for_a_reader_ignores_unread_text(
     texts = stored(lib, world, 1).texts
     position = len(texts) // 2
     world.reader("ann").set_position("book.txt", sentence=position)
-    asking = reranked(lib, http_reranker(server), candidates=6)
 
-    before = sent_for_reader(asking, server)
+    before = sent_for_reader(lib)
 
     end = whole.index(texts[position]) + len(texts[position])
     lib.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
     world.ingest(path, kind="book", chunking=chunking)
     world.reader("ann").set_position("book.txt", sentence=position)
-    after = sent_for_reader(asking, server)
+    after = sent_for_reader(lib)
 
     assert before[0]
     assert before == after
     read = " ".join(texts[: position + 1])
-    for body in before[0]:
-        for text in json.loads(body)["documents"]:
+    for _, sent in before[0]:
+        for text in sent:
             assert " ".join(text.split()) in " ".join(read.split())
     assert "rerank_failed" not in "".join(before[1])
 
@@ -436,9 +416,7 @@ class Spoiling(Lying):
 
 
 @proves("rerank.visible-text", "reading.never-past-position")
-def test_lying_index_sends_no_unread_text_to_the_reranker(
-    tmp_path: Path, server: RerankServer
-) -> None:
+def test_lying_index_sends_no_unread_text_to_the_reranker(tmp_path: Path) -> None:
     lib = make_library(tmp_path, index=Spoiling())
     world = lib.library.create_world("world")
     world.ingest(lib.write("book.txt", book(31, "txt", 12)), kind="book")
@@ -446,10 +424,10 @@ def test_lying_index_sends_no_unread_text_to_the_reranker(
     position = len(texts) // 3
     world.reader("ann").set_position("book.txt", sentence=position)
 
-    requests, _ = sent_for_reader(reranked(lib, http_reranker(server)), server)
+    requests, _ = sent_for_reader(lib)
 
     unread = set(texts[position + 1 :]) - set(texts[: position + 1])
     assert requests
-    for body in requests:
-        sent = " ".join(json.loads(body)["documents"])
+    for _, texts_sent in requests:
+        sent = " ".join(texts_sent)
         assert [text for text in unread if text in sent] == []

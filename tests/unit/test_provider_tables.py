@@ -46,7 +46,7 @@ class AcmeReranker:
 def acme(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = EmbeddingProvider(f"{__name__}:make_embedder", f"{__name__}:AcmeSettings")
     monkeypatch.setitem(tables().embedders, "acme", embedder)
-    reranker = RerankerKind(f"{__name__}:AcmeReranker", settings=("model",))
+    reranker = RerankerKind(f"{__name__}:AcmeReranker")
     monkeypatch.setitem(tables().rerankers, "acme", reranker)
 
 

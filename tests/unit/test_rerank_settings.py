@@ -1,4 +1,4 @@
-"""The reranker comes from `[rerank]` or the environment, and is loaded only on use."""
+"""The reranker comes from `[rerank]` or the caller, and is loaded only on use."""
 
 import subprocess
 import sys
@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.onnx_maker import reranker_folder
-from tests.support.providers.rerank import MODEL, RerankServer
 from truespan.errors import InvalidConfiguration
 from truespan.retrieval.rerank import RerankOptions
 from truespan.wiring import open_library
-
-KEY = "rerank-canary-key"
 
 
 class Own:
@@ -37,27 +34,6 @@ def test_no_reranker_is_configured_by_default(tmp_path: Path) -> None:
     assert options_of(tmp_path) is None
 
 
-def test_rerank_table_configures_a_server_and_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with RerankServer("cohere", keys=(KEY,)) as server:
-        table = f'[rerank]\nkind = "http"\nurl = "{server.endpoint}"\nmodel = "{MODEL}"\n'
-        monkeypatch.setenv("RERANK_API_KEY", KEY)
-        options = options_of(tmp_path, table)
-        assert options is not None
-        assert options.reranker.name == f"cohere/{MODEL}"
-        assert len(options.reranker.scores("a query", ["one", "two"])) == 2
-
-        monkeypatch.delenv("RERANK_API_KEY")
-        monkeypatch.setenv("MINE", KEY)
-        key = '[[keys]]\nprovider = "rerank"\nenv = "MINE"\n'
-        named = options_of(tmp_path, table + key)
-        assert named is not None
-        named.reranker.scores("a query", ["one"])
-        headers = [asked.headers["authorization"] for asked in server.asked]
-        assert headers == [f"Bearer {KEY}"] * 2
-
-
 def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
     reranker_folder(tmp_path / "models" / "tiny")
     options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nmodel = "models/tiny"\n')
@@ -74,17 +50,12 @@ def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> N
 
 def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
     rows = [
-        ('[rerank]\nkind = "http"\n', "needs the setting rerank_url"),
         ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_model"),
         ('[rerank]\nkind = "torch"\n', "must be one of"),
-        ('[rerank]\nurl = "http://127.0.0.1/rerank"\n', "has no use with rerank_kind ''"),
-        ('[rerank]\nkind = "onnx"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
-        ('[rerank]\nkind = "onnx"\nmodel = "x"\nurl = "http://y"\n', "has no use"),
-        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "ends with /rerank"),
-        ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v2/rerank"\n', "rerank_model"),
-        ('[rerank]\nkind = "http"\nurl = "http://u:secret@127.0.0.1/rerank"\n', "rerank_url"),
+        ('[rerank]\nmodel = "x"\n', "has no use with rerank_kind ''"),
+        ('[rerank]\nkind = "http"\nmodel = "x"\n', "must be one of"),
         ('[rerank]\nkey = "secret"\n', "no setting 'rerank_key'"),
-        ('rerank = "http"\n', "no setting 'rerank'"),
+        ('rerank = "onnx"\n', "no setting 'rerank'"),
         ('rerank_model = "a"\n[rerank]\nmodel = "b"\n', "rerank_model twice"),
     ]
     for text, said in rows:

@@ -19,5 +19,5 @@ EMBEDDERS = {
     "openai": EmbeddingProvider(f"{_HERE}.openai:make_embedder"),
 }
 RERANKERS = {
-    "onnx": RerankerKind(f"{_HERE}.rerank:make_onnx_reranker", settings=("model",)),
+    "onnx": RerankerKind(f"{_HERE}.rerank:make_onnx_reranker"),
 }

@@ -39,7 +39,7 @@ CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 
 ENGINE_CHOICES = {
     "embedders": ("local", "onnx", "ollama", "openai"),
-    "rerankers": ("", "http", "onnx"),
+    "rerankers": ("", "onnx"),
 }
 """Values of settings that extensions add to: those of the engine, by the name of the table."""
 Section = TypeVar("Section", bound=Struct)
@@ -167,11 +167,9 @@ class RerankSettings(Struct, frozen=True):
     """The reranker."""
 
     kind: Annotated[str, Meta(title="rerankers")] = ""
-    """Reranker of results: a server or a model on this machine; blank for none."""
-    url: OptionalUrl = ""
-    """URL of the rerank server's endpoint."""
+    """Reranker of results; blank for none."""
     model: str = ""
-    """Model of the rerank server, or folder of a cross-encoder, relative to the library."""
+    """Cross-encoder: a folder, relative to the library, or a name for sentence-transformers."""
 
 
 class FallbackChatSettings(Struct, frozen=True):

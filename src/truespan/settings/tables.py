@@ -47,7 +47,6 @@ USUAL_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "qdrant": ("QDRANT_API_KEY",),
-    "rerank": ("RERANK_API_KEY",),
     "signing": ("RECEIPT_SIGNING_KEY",),
 }
 """Usual environment variables of keys, by provider."""

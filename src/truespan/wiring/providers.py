@@ -133,21 +133,17 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 
 
 def check_rerank(settings: Settings) -> None:
-    """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
-    kind = settings.rerank.kind
+    """Raise InvalidConfiguration if the model of the reranker is missing, or has no use."""
+    kind, is_set = settings.rerank.kind, bool(settings.rerank.model.strip())
     row = (RERANKERS.get(kind) or tables().rerankers[kind]) if kind else None
-    members = row.settings if row else ()
-    for name in ("url", "model"):
-        is_set = bool(getattr(settings.rerank, name).strip())
-        if is_set and name not in members:
-            raise InvalidConfiguration(
-                f"The setting rerank_{name} has no use with rerank_kind {kind!r}.",
-                advice="Remove it, or change rerank_kind.",
-            )
-        if not is_set and members[:1] == (name,):
-            raise InvalidConfiguration(f"rerank_kind {kind!r} needs the setting rerank_{name}.")
-    if row and row.check:
-        import_member(row.check)(*(getattr(settings.rerank, name) for name in members))
+    needs_model = row is not None and row.needs_model
+    if is_set and not needs_model:
+        raise InvalidConfiguration(
+            f"The setting rerank_model has no use with rerank_kind {kind!r}.",
+            advice="Remove it, or change rerank_kind.",
+        )
+    if needs_model and not is_set:
+        raise InvalidConfiguration(f"rerank_kind {kind!r} needs the setting rerank_model.")
 
 
 def rerank_options(context: ModelContext, given: Reranker | None = None) -> RerankOptions | None:

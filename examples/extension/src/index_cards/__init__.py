@@ -14,8 +14,6 @@ def register(tables: Tables) -> None:
     tables.embedders["words"] = EmbeddingProvider(
         "index_cards.models:make_embedder", settings="index_cards.models:WordSettings"
     )
-    tables.rerankers["words"] = RerankerKind(
-        "index_cards.models:make_reranker", settings=("model",)
-    )
+    tables.rerankers["words"] = RerankerKind("index_cards.models:make_reranker", needs_model=False)
     tables.answer_checks["years"] = "index_cards.checks:check_years"
     tables.commands.append(Commands("Documents", "index_cards.commands", ("cards",)))

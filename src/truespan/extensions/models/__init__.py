@@ -1,4 +1,4 @@
-"""Further models: PyTorch and sentence-transformers, many languages, Google, rerank servers.
+"""Further models: PyTorch and sentence-transformers, many languages, Google.
 
 Owns: loading and running these models.
 Does not own: the bundled model, ONNX models and rerankers from folders, Ollama and OpenAI
@@ -29,13 +29,6 @@ def register(tables: Tables) -> None:
         ),
     }
     tables.rerankers |= {
-        "http": RerankerKind(
-            f"{_HERE}.rerank_server:make_http_reranker",
-            settings=("url", "model"),
-            check=f"{_HERE}.rerank_server:find_server",
-        ),
-        "sentence-transformers": RerankerKind(
-            f"{_HERE}.sentence_transformers:make_reranker", settings=("model",)
-        ),
+        "sentence-transformers": RerankerKind(f"{_HERE}.sentence_transformers:make_reranker"),
     }
     tables.members["truespan.download_model"] = f"{_HERE}.sentence_transformers:download_model"
