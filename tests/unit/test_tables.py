@@ -59,6 +59,16 @@ def test_extension_loader_parses_files_with_its_ending(site: Path) -> None:
     assert load("a.note", b"quiet").blocks[0].text == "QUIET"
 
 
+def test_other_entry_points_of_a_package_are_ignored(site: Path) -> None:
+    registering = "def register(tables): tables.answer_checks['notes'] = 'example_notes:check'"
+    install(site, "example_notes:register", example_notes=registering)
+    file = site / "example_notes-1.0.dist-info" / "entry_points.txt"
+    commands = "[console_scripts]\nnotes = not_installed:main\n"
+    file.write_text(f"{commands}\n{file.read_text()}# gone = not_installed:old\n\n{commands}")
+
+    assert tables().answer_checks["notes"] == "example_notes:check"
+
+
 def test_extension_whose_package_was_removed_is_ignored(site: Path) -> None:
     install(site, "example_gone.register:register")
     assert "text" in {each.name for each in all_formats()}
