@@ -31,6 +31,7 @@ from truespan.engine.notes import ReaderNotes
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
+from truespan.engine.world_jobs import WorldJobs
 from truespan.extensions.quality.generations import Generations
 from truespan.extensions.quality.world import WorldEvaluation
 from truespan.extensions.server.http.openapi import document_operation, make_document
@@ -58,7 +59,7 @@ FAMILIES = {
 Key = TypeVar("Key")
 CLASSES = (
     Library, World, Documents, Reader, ReaderNotes, Conversation, WorldEvaluation, Generations,
-    AccessTokens, LibraryModels, LibraryMaintenance,
+    WorldJobs, AccessTokens, LibraryModels, LibraryMaintenance,
 )  # fmt: skip
 GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
     "PassageArguments": (

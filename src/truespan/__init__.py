@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
     from truespan.types.answer import Answer
     from truespan.types.bundle import ContextBundle, Passage, SearchResult
-    from truespan.types.job import Job
+    from truespan.types.job import DoctorJob, IngestJob, Job, ReindexJob, RepairJob
     from truespan.types.maintenance import Manifest, RestoreReport
     from truespan.types.scope import Authority
     from truespan.types.source import Upload
@@ -43,11 +43,15 @@ __all__ = [
     "Answer",
     "Authority",
     "ContextBundle",
+    "DoctorJob",
+    "IngestJob",
     "Job",
     "Library",
     "Observer",
     "Passage",
     "Reader",
+    "ReindexJob",
+    "RepairJob",
     "SearchResult",
     "StageListener",
     "TruespanError",
@@ -66,11 +70,15 @@ _MODULES = {
     "Answer": "types.answer",
     "Authority": "types.scope",
     "ContextBundle": "types.bundle",
+    "DoctorJob": "types.job",
+    "IngestJob": "types.job",
     "Job": "types.job",
     "Library": "engine.library",
     "Observer": "observer",
     "Passage": "types.bundle",
     "Reader": "engine.reader",
+    "ReindexJob": "types.job",
+    "RepairJob": "types.job",
     "SearchResult": "types.bundle",
     "StageListener": "observer",
     "Upload": "types.source",

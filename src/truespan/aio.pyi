@@ -4,11 +4,10 @@ import builtins
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path, PurePath
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Unpack
 
-from truespan.engine.documents import Paths
 from truespan.engine.ingestion import OnProgress, OnPrune
-from truespan.engine.world_ingestion import Sources
+from truespan.engine.world_jobs import JobRequest
 from truespan.extensions.crawl.freshness import DocumentFreshness
 from truespan.extensions.crawl.watching import OnError, Watch
 from truespan.extensions.proof.types import PublicKeys, SignedReceipt
@@ -44,7 +43,7 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.job import Job, JobDocument, JobLine
+from truespan.types.job import Job, JobDocument, JobLine, Paths, Sources
 from truespan.types.maintenance import BackupReport
 from truespan.types.note import FoundNote, Note
 from truespan.types.picture import PagePicture
@@ -128,24 +127,12 @@ class AsyncLibrary:
 class AsyncWorld:
     @property
     def generations(self) -> AsyncGenerations: ...
-    @overload
-    async def ingest(
-        self,
-        paths: Sources = ...,
-        *,
-        background: Literal[True],
-        manifest: str | PurePath | None = ...,
-        sitemap: str | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> Job: ...
-    @overload
     async def ingest(
         self,
         paths: Sources = ...,
         *,
         manifest: str | PurePath | None = ...,
         sitemap: str | None = ...,
-        background: Literal[False] = ...,
         domain_key: str | None = ...,
         update_alias: bool = ...,
         golden: str | None = ...,
@@ -154,21 +141,6 @@ class AsyncWorld:
         on_prune: OnPrune | None = ...,
         **options: Unpack[IngestArguments],
     ) -> IngestReport: ...
-    async def ingest(
-        self,
-        paths: Sources = ...,
-        *,
-        manifest: str | PurePath | None = ...,
-        sitemap: str | None = ...,
-        background: bool = ...,
-        domain_key: str | None = ...,
-        update_alias: bool = ...,
-        golden: str | None = ...,
-        jobs: int | None = ...,
-        on_progress: OnProgress | None = ...,
-        on_prune: OnPrune | None = ...,
-        **options: Unpack[IngestArguments],
-    ) -> IngestReport | Job: ...
     async def add_texts(
         self,
         texts: Sequence[str],
@@ -255,41 +227,10 @@ class AsyncWorld:
         self, *, limit: int = ..., offset: int = ...
     ) -> list[ConversationInfo]: ...
     async def delete_conversations(self, *, erase: bool = ...) -> Receipt: ...
-    @overload
-    async def repair(self, *, background: Literal[True]) -> Job: ...
-    @overload
-    async def repair(
-        self, on_progress: OnProgress | None = ..., *, background: Literal[False] = ...
-    ) -> RepairReport: ...
-    async def repair(
-        self, on_progress: OnProgress | None = ..., *, background: bool = ...
-    ) -> RepairReport | Job: ...
-    @overload
+    async def repair(self, on_progress: OnProgress | None = ...) -> RepairReport: ...
     async def doctor(
-        self,
-        *,
-        background: Literal[True],
-        apply: bool = ...,
-        embed_sample: int = ...,
-        self_test: bool = ...,
-    ) -> Job: ...
-    @overload
-    async def doctor(
-        self,
-        *,
-        apply: bool = ...,
-        embed_sample: int = ...,
-        self_test: bool = ...,
-        background: Literal[False] = ...,
+        self, *, apply: bool = ..., embed_sample: int = ..., self_test: bool = ...
     ) -> Plan: ...
-    async def doctor(
-        self,
-        *,
-        apply: bool = ...,
-        embed_sample: int = ...,
-        self_test: bool = ...,
-        background: bool = ...,
-    ) -> Plan | Job: ...
 
 class AsyncReader:
     @property
@@ -461,29 +402,14 @@ class AsyncWorldEvaluation:
 class AsyncGenerations:
     async def list(self) -> list[GenerationRecord]: ...
     async def get(self, number: int) -> GenerationRecord: ...
-    @overload
-    async def reindex(
-        self, *, background: Literal[True], model: str | None = ..., chunking: str | None = ...
-    ) -> Job: ...
-    @overload
     async def reindex(
         self,
         *,
         model: str | None = ...,
         chunking: str | None = ...,
         generation: int | None = ...,
-        background: Literal[False] = ...,
         on_progress: OnProgress | None = ...,
     ) -> ReindexReport: ...
-    async def reindex(
-        self,
-        *,
-        model: str | None = ...,
-        chunking: str | None = ...,
-        generation: int | None = ...,
-        background: bool = ...,
-        on_progress: OnProgress | None = ...,
-    ) -> ReindexReport | Job: ...
     async def resume(self, job: str, on_progress: OnProgress | None = ...) -> ReindexReport: ...
     async def promote(
         self,
@@ -514,25 +440,10 @@ class AsyncWorldJobs:
     async def lines(self, job: str) -> builtins.list[JobLine]: ...
     async def cancel(self, job: str) -> Job: ...
     async def is_resumable(self, job: Job) -> bool: ...
-    @overload
-    async def resume(self, job: str, *, background: Literal[True]) -> Job: ...
-    @overload
+    async def submit(self, request: JobRequest | Job) -> Job: ...
     async def resume(
-        self,
-        job: str,
-        *,
-        background: Literal[False] = ...,
-        on_progress: OnProgress | None = ...,
-        on_prune: OnPrune | None = ...,
+        self, job: str, *, on_progress: OnProgress | None = ..., on_prune: OnPrune | None = ...
     ) -> IngestReport: ...
-    async def resume(
-        self,
-        job: str,
-        *,
-        background: bool = ...,
-        on_progress: OnProgress | None = ...,
-        on_prune: OnPrune | None = ...,
-    ) -> IngestReport | Job: ...
 
 class AsyncReaderNotes:
     async def add(

@@ -121,6 +121,16 @@ class RerankerKind(NamedTuple):
     """Whether it needs the setting `rerank_model`; otherwise this setting is refused."""
 
 
+class JobKind(NamedTuple):
+    """A kind of background jobs."""
+
+    queue: str
+    """Path of a function that takes the access to the world and the request, and returns the job
+    that it stored."""
+    run: str
+    """Path of a function that takes the access to the world, the job, its log and its trace."""
+
+
 class Tables:
     """The rows that extensions added."""
 
@@ -139,9 +149,8 @@ class Tables:
         """Checks of a generation before its promotion, by the argument that they need: the path of
         a function that takes the access to the world and a `Candidate`, and returns a `Verdict`, or
         None if there is nothing to check."""
-        self.jobs: dict[str, str] = {}
-        """Kinds of background jobs: the path of a function that takes the access to the world, the
-        job, its log and its trace."""
+        self.jobs: dict[str, JobKind] = {}
+        """Kinds of background jobs."""
         self.members: dict[str, str] = {}
         """Members of `World`, `Library` and `Reader` by names such as "World.sign": the path of a
         function whose first argument is the object. Also functions of the package, such as

@@ -17,7 +17,7 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.worker_process import library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.types.job import JobState
+from truespan.types.job import IngestJob, JobState
 
 WORKERS, KILLS, WORLDS = 3, in_test_or_prove(4, 8), 3
 DOCUMENTS = in_test_or_prove(24, 42)
@@ -148,7 +148,7 @@ def test_killed_workers_embed_every_document_once(
         since = len(chorus.speakers)
         for world in worlds:
             path = written(tmp_path / world.name, f"{number}.txt", 240)
-            jobs.append((world, world.ingest(path, background=True).id))
+            jobs.append((world, world.jobs.submit(IngestJob(path)).id))
         victim = chorus.next_at_work(since, chance.randint(1, 9))
         assert victim.end(signal.SIGKILL) == -signal.SIGKILL
         chorus.start()
@@ -177,7 +177,7 @@ def test_folder_outlives_its_workers_without_loss_or_repetition(
     for _ in range(WORKERS):
         assert chorus.start().heard("ready")
 
-    job = world.ingest(folder, background=True).id
+    job = world.jobs.submit(IngestJob(folder)).id
     for _ in range(KILLS // 2):
         victim = chorus.next_at_work(len(chorus.speakers), chance.randint(1, 9))
         assert victim.end(signal.SIGKILL) == -signal.SIGKILL
@@ -224,7 +224,7 @@ def test_stopped_worker_leaves_its_job_to_the_next(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.ingest(written(tmp_path, "long.txt", 4000), background=True)
+    job = world.jobs.submit(IngestJob(written(tmp_path, "long.txt", 4000)))
     toiler = chorus.start()
     assert toiler.heard("batch", 2)
 
@@ -250,7 +250,7 @@ def test_a_running_job_is_cancelled_from_another_process(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.ingest(written(tmp_path, "long.txt", 4000), background=True)
+    job = world.jobs.submit(IngestJob(written(tmp_path, "long.txt", 4000)))
     toiler = chorus.start()
     assert toiler.heard("batch")
 

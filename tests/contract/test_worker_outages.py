@@ -17,7 +17,7 @@ from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
 from truespan.engine.library import Library
 from truespan.extensions.cluster.queue import QueueLimits
-from truespan.types.job import JobState
+from truespan.types.job import DoctorJob, IngestJob, JobState
 
 WAIT = 60.0
 
@@ -42,7 +42,7 @@ def test_workers_continue_when_the_database_returns(
     with library(tmp_path / "library", database.url) as opened:
         world = opened.create_world("world")
         jobs = [
-            world.ingest(written(tmp_path / "texts", f"{number}.txt", 800), background=True).id
+            world.jobs.submit(IngestJob(written(tmp_path / "texts", f"{number}.txt", 800))).id
             for number in range(3)
         ]
     workers = [chorus.start() for _ in range(2)]
@@ -85,7 +85,7 @@ def test_doctor_run_of_a_killed_worker_is_ended_by_the_next(
         world.ingest(written(tmp_path / "texts", "long.txt", 800))
         with database.admin() as admin:
             admin.execute("DELETE FROM truespan.vectors")
-        job = world.doctor(apply=True, background=True)
+        job = world.jobs.submit(DoctorJob(apply=True))
         victim = chorus.start()
         assert victim.heard("batch", 2)
         victim.end(signal.SIGKILL)
@@ -249,7 +249,7 @@ def test_worker_considered_dead_continues_when_it_returns(
     assert other.end(signal.SIGTERM) == 0
     with library(tmp_path / "library", database.url) as opened:
         world = opened.create_world("world")
-        job = world.ingest(written(tmp_path / "texts", "one.txt"), background=True)
+        job = world.jobs.submit(IngestJob(written(tmp_path / "texts", "one.txt")))
 
         asleep.process.send_signal(signal.SIGCONT)
 

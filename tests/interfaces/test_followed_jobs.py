@@ -23,7 +23,16 @@ from truespan.errors import (
     SourceRefused,
     StoreDamaged,
 )
-from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState, Phase
+from truespan.types.job import (
+    DoctorJob,
+    DocumentState,
+    IngestJob,
+    Job,
+    JobDocument,
+    JobLine,
+    JobState,
+    Phase,
+)
 from truespan.wiring import open_library
 
 NOTHING = "No file that can be ingested was found."
@@ -84,7 +93,7 @@ def test_failed_job_ends_its_follower_with_the_error(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.ingest(files / "keys.txt", background=True)
+    job = world.jobs.submit(IngestJob(files / "keys.txt"))
     works.embedder.before = raising(error)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.FAILED
@@ -117,7 +126,7 @@ def test_maintenance_exit_codes_are_the_same_on_workers(works: Works, files: Pat
     opened = works.open()
     world = opened.create_world("world")
     world.ingest(files)
-    cancelled, failed = world.doctor(background=True), world.doctor(embed_sample=1, background=True)
+    cancelled, failed = world.jobs.submit(DoctorJob()), world.jobs.submit(DoctorJob(embed_sample=1))
     world.jobs.cancel(cancelled.id)
     works.embedder.before = raising(ZeroDivisionError())
     opened.work(once=True)
@@ -173,7 +182,7 @@ def test_follower_names_the_documents_that_a_job_pruned(
     world = opened.create_world("world")
     world.ingest(files)
     (files / "keys.txt").unlink()
-    job = world.ingest(files, prune=True, background=True)
+    job = world.jobs.submit(IngestJob(files, prune=True))
     opened.work(once=True)
 
     assert follow_ingest(world, job, as_json=False, leave=False) == 0
@@ -187,7 +196,7 @@ def test_empty_folder_is_reported_as_by_an_embedded_library(
     (tmp_path / "empty").mkdir()
     opened = works.open()
     world = opened.create_world("world")
-    job = world.ingest(tmp_path / "empty", background=True)
+    job = world.jobs.submit(IngestJob(tmp_path / "empty"))
     opened.work(once=True)
 
     assert follow_ingest(world, job, as_json=False, leave=False) == 0

@@ -23,8 +23,10 @@ from truespan.retrieval import fused
 from truespan.types.audience import AudienceRule
 from truespan.types.document import RevisionRef
 from truespan.types.ids import FIRST_UNCOUNTED
+from truespan.types.job import DoctorJob, IngestJob, ReindexJob, RepairJob
 from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, Scope
+from truespan.types.source import Upload
 from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
 
@@ -249,6 +251,11 @@ def test_requests_of_a_limited_caller_change_nothing(tmp_path: Path) -> None:
         lambda: caller.jobs.documents(done),
         lambda: caller.jobs.cancel(done),
         lambda: caller.jobs.resume(done),
+        lambda: caller.jobs.submit(world.jobs.get(done)),
+        lambda: caller.jobs.submit(IngestJob([Upload("pay.txt", b"A new text.")])),
+        lambda: caller.jobs.submit(ReindexJob()),
+        lambda: caller.jobs.submit(RepairJob()),
+        lambda: caller.jobs.submit(DoctorJob(apply=True)),
         lambda: caller.usage(),
         lambda: caller.generations.list(),
         lambda: lib.library.under(caller.access.authority).doctor(),

@@ -22,7 +22,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import ProviderRefused
 from truespan.ingest.requests import IngestRequest
-from truespan.types.job import JobState
+from truespan.types.job import IngestJob, JobState
 from truespan.types.source import Upload
 from truespan.types.vectors import Vector
 from truespan.wiring import open_library
@@ -140,13 +140,13 @@ def uploaded_twice(made: Library) -> tuple[World, str]:
     """Upload a document twice, the second time with a failing provider, which keeps the file."""
     first, second = rare_text("first"), rare_text("second")
     world = made.create_world("world")
-    world.ingest([Upload("secret.txt", first.encode())], background=True)
+    world.jobs.submit(IngestJob([Upload("secret.txt", first.encode())]))
     waited(made)
     embedder = made._components.embedder
     assert isinstance(embedder, WordEmbedder)
     embedder.before = refuse
     both = [Upload("secret.txt", second.encode()), Upload("other.txt", b"Another. One more.")]
-    job = world.ingest(both, background=True)
+    job = world.jobs.submit(IngestJob(both))
     waited(made)
     embedder.before = None
     assert world.jobs.get(job.id).state is JobState.FAILED
@@ -170,7 +170,7 @@ def test_deleted_upload_leaves_no_byte_in_any_file(home: Path) -> None:
         assert traces(home, text, own) == []
         assert "secret" not in str([path.read_bytes() for path in uploads(home)])
         # The upload is not lost.
-        job = world.jobs.resume(world.jobs.list()[0].id, background=True)
+        job = world.jobs.submit(world.jobs.list()[0])
         waited(made)
         assert world.jobs.get(job.id).state is JobState.DONE
         assert [one.name for one in world.documents.list()] == ["other.txt"]
@@ -200,7 +200,7 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         embedder = made._components.embedder
         assert isinstance(embedder, WordEmbedder)
         embedder.before = refuse
-        failed = world.ingest([Upload("failed.txt", text.encode())], background=True)
+        failed = world.jobs.submit(IngestJob([Upload("failed.txt", text.encode())]))
         waited(made)
         assert uploads(home)
         left_behind(made, world, "queued.txt")
@@ -222,7 +222,7 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         assert made.server.resume_waiting() == []
         for job in world.jobs.list()[2:]:
             with raises_code("job_not_resumable"):
-                world.jobs.resume(job.id, background=True)
+                world.jobs.submit(job)
         assert not (tmp_path / "again" / "uploads").exists()
         made._components.index.retire()  # type: ignore[attr-defined]
 
@@ -231,15 +231,15 @@ RUN = """
 import os, sys
 from pathlib import Path
 from tests.support.worlds import make_library
+from truespan.types.job import IngestJob
 from truespan.types.source import Upload
 
 lib = make_library(Path(sys.argv[1]), store="sqlite")
 # As if the operating system killed the process while it embeds the document.
 lib.embedder.before = lambda: os._exit(9)
 if sys.argv[2] == "submit":
-    lib.library.create_world("world").ingest(
-        [Upload("a.txt", b"The tide comes in.")], background=True
-    )
+    request = IngestJob([Upload("a.txt", b"The tide comes in.")])
+    lib.library.create_world("world").jobs.submit(request)
 else:
     print(len(lib.library.server.resume_waiting()), flush=True)
 lib.library._components.queue.wait()

@@ -19,6 +19,7 @@ from truespan.extensions.checks.sanitize.sanitizer import Sanitizer
 from truespan.ingest.draft import Preparation
 from truespan.tables import tables
 from truespan.testing import WordCounter, WordEmbedder
+from truespan.types.job import IngestJob
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (
@@ -142,9 +143,13 @@ def test_ingestion_without_the_sanitizer_is_refused(
         tmp_path / "library", create=True, embedder=WordEmbedder(), counter=WordCounter()
     ) as library:
         world = library.world("w", create=True)
-        for refused in (world.ingest, world.documents.plan, partial(world.ingest, background=True)):
+        for refused in (
+            partial(world.ingest, source),
+            partial(world.documents.plan, source),
+            partial(world.jobs.submit, IngestJob(source)),
+        ):
             with raises_code("extension_missing", match=r"sanitizer.*'checks'"):
-                refused(source)
+                refused()
         with raises_code("extension_missing", match="'checks'"):
             world.add_text("Some text.")
         assert world.documents.list() == world.jobs.list() == []

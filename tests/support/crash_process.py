@@ -25,6 +25,7 @@ from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
 from truespan.retrieval.word_counts import count_chunks
 from truespan.store.engines.session import Part
+from truespan.types.job import IngestJob
 from truespan.types.source import Upload
 
 DURABLE = {
@@ -120,7 +121,7 @@ def main(arguments: list[str]) -> None:
             case "ingest" | "ingest with workers":
                 chosen.ingest(arguments[4])
             case "upload":
-                chosen.ingest([Upload("tale.txt", Path(arguments[4]))], background=True)
+                chosen.jobs.submit(IngestJob([Upload("tale.txt", Path(arguments[4]))]))
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "serve":
                 print(*(job.id for job in opened.server.resume_waiting()))

@@ -9,6 +9,7 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world_ingestion import as_uploads
 from truespan.errors import InvalidArgument
 from truespan.jobs.thread import JobThread
+from truespan.types.job import IngestJob
 
 KEY, LAMP = "The key hangs on hook seven.", "# Lamps\n\nThe lamp is red."
 
@@ -47,7 +48,7 @@ def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
 
 def test_add_texts_in_background_returns_a_job(lib: LibraryFixture) -> None:
     world = lib.library.world()
-    job = world.ingest(as_uploads([KEY], ["key"], [{"team": "a"}]), background=True)
+    job = world.jobs.submit(IngestJob(as_uploads([KEY], ["key"], [{"team": "a"}])))
     assert job.kind == "ingest"
     queue = lib.library._components.queue
     assert isinstance(queue, JobThread)

@@ -14,14 +14,15 @@ from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine import worker
 from truespan.engine.ingestion import IngestJobs
+from truespan.engine.jobs import submit_job
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import Interrupted, NotAllowed, ProfileMismatch, ProviderRefused
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import WorldId
-from truespan.types.job import MAX_CRASHES, Job, JobState
+from truespan.types.job import MAX_CRASHES, IngestJob, Job, JobState, ReindexJob
 from truespan.types.scope import Authority, Verb
-from truespan.types.source import IngestOptions, Upload
+from truespan.types.source import Upload
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 WAIT = 30.0
@@ -69,7 +70,7 @@ def held_up(lib: LibraryFixture) -> Iterator[Gate]:
     """Keep the worker busy with a job of another world during a `with` block."""
     gate = lib.embedder.before = Gate()
     busy = lib.library.world("busy", create=True)
-    busy.ingest([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)
+    busy.jobs.submit(IngestJob([Upload("busy.txt", b"Nothing else happens meanwhile.")]))
     assert gate.reached.wait(WAIT)
     yield gate
     lib.embedder.before = None
@@ -80,7 +81,7 @@ def test_submitted_ingestion_is_queued_and_then_done(lib: LibraryFixture, world:
     path = lib.write("a.txt", STORY)
 
     with held_up(lib):
-        job = world.ingest(path, kind="book", title="A", tags=["x"], version="2.0", background=True)
+        job = world.jobs.submit(IngestJob(path, kind="book", title="A", tags=["x"], version="2.0"))
         assert (job.state, job.background) == (JobState.QUEUED, True)
         assert world.jobs.get(job.id) == job
         assert world.documents.list() == []
@@ -95,8 +96,8 @@ def test_submitted_ingestion_is_queued_and_then_done(lib: LibraryFixture, world:
 
 
 def test_upload_becomes_a_document_and_leaves_no_file(lib: LibraryFixture, world: World) -> None:
-    job = world.ingest(
-        [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
+    job = world.jobs.submit(
+        IngestJob([Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")])
     )
     assert settled(lib, world, job).state is JobState.DONE
     [document] = world.documents.list()
@@ -110,7 +111,7 @@ def test_upload_becomes_a_document_and_leaves_no_file(lib: LibraryFixture, world
 def test_equal_name_is_the_same_document(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
         jobs = [
-            world.ingest([Upload("a.txt", text)], background=True)
+            world.jobs.submit(IngestJob([Upload("a.txt", text)]))
             for text in (b"The first.", b"The second.")
         ]
     assert [settled(lib, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
@@ -122,24 +123,26 @@ def test_equal_name_is_the_same_document(lib: LibraryFixture, world: World) -> N
 def test_invalid_request_fails_at_once_and_creates_no_job(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
     before = world.jobs.list()
+    no_request: Any = "a.txt"
     wrong: list[tuple[str, Any]] = [
-        ("source_missing", lambda: world.ingest("nowhere/at/all", background=True)),
-        ("invalid_argument", lambda: world.ingest([], background=True)),
-        ("invalid_argument", lambda: world.ingest("a", kind="novel", background=True)),
-        ("invalid_argument", lambda: world.ingest([Upload("../a", b"x")], background=True)),
+        ("source_missing", lambda: world.jobs.submit(IngestJob("nowhere/at/all"))),
+        ("invalid_argument", lambda: world.jobs.submit(IngestJob([]))),
+        ("invalid_argument", lambda: world.jobs.submit(IngestJob("a", kind="novel"))),
+        ("invalid_argument", lambda: world.jobs.submit(IngestJob([Upload("../a", b"x")]))),
         (
             "invalid_argument",
-            lambda: world.ingest([Upload("a", b"x")], kind="novel", background=True),
+            lambda: world.jobs.submit(IngestJob([Upload("a", b"x")], kind="novel")),
         ),
         (
             "invalid_argument",
-            lambda: world.ingest([Upload("a", b"x")], chunking="none", background=True),
+            lambda: world.jobs.submit(IngestJob([Upload("a", b"x")], chunking="none")),
         ),
-        ("invalid_argument", lambda: world.ingest([], background=True)),
-        ("invalid_argument", lambda: world.generations.reindex(model="none", background=True)),
-        ("invalid_argument", lambda: world.generations.reindex(chunking="none", background=True)),
-        ("job_not_found", lambda: world.jobs.resume("none", background=True)),
-        ("job_not_resumable", lambda: world.jobs.resume(before[0].id, background=True)),
+        ("invalid_argument", lambda: world.jobs.submit(IngestJob([]))),
+        ("invalid_argument", lambda: world.jobs.submit(no_request)),
+        ("invalid_argument", lambda: world.jobs.submit(ReindexJob(model="none"))),
+        ("invalid_argument", lambda: world.jobs.submit(ReindexJob(chunking="none"))),
+        ("job_not_found", lambda: world.jobs.submit(world.jobs.get("none"))),
+        ("job_not_resumable", lambda: world.jobs.submit(before[0])),
     ]
 
     for error, call in wrong:
@@ -156,7 +159,7 @@ def test_wrong_model_is_reported_at_once(tmp_path: Path) -> None:
     lib.library.close()
     other = WordEmbedder(profile=replace(lib.embedder.profile, model="other"))
     with make_library(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
-        library.world("world").ingest([Upload("a.txt", b"x")], background=True)
+        library.world("world").jobs.submit(IngestJob([Upload("a.txt", b"x")]))
     assert files(lib) == []
 
 
@@ -167,14 +170,14 @@ def test_caller_without_write_permission_submits_nothing(lib: LibraryFixture) ->
     view = lib.library.under(reading).world("world")
 
     for call in (
-        lambda: view.ingest([Upload("a.txt", b"x")], background=True),
-        lambda: view.ingest(lib.write("b.txt", "B."), background=True),
-        lambda: view.jobs.resume(world.jobs.list()[0].id, background=True),
+        lambda: view.jobs.submit(IngestJob([Upload("a.txt", b"x")])),
+        lambda: view.jobs.submit(IngestJob(lib.write("b.txt", "B."))),
+        lambda: view.jobs.submit(world.jobs.list()[0]),
     ):
         with raises_code("world_not_found"):
             call()
     for call in (
-        partial(view.generations.reindex, background=True),
+        partial(view.jobs.submit, ReindexJob()),
         lib.library.under(reading).server.resume_waiting,
     ):
         with pytest.raises(NotAllowed):
@@ -184,7 +187,7 @@ def test_caller_without_write_permission_submits_nothing(lib: LibraryFixture) ->
 
 def test_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
     world = lib.world(a__txt=STORY)
-    job = world.generations.reindex(chunking="sentences", background=True)
+    job = world.jobs.submit(ReindexJob(chunking="sentences"))
     assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
     assert settled(lib, world, job).state is JobState.DONE
     [_, built] = world.generations.list()
@@ -193,15 +196,15 @@ def test_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
 
 def test_cancelled_queued_job_ends_at_once_and_never_runs(lib: LibraryFixture, world: World):
     with held_up(lib):
-        kept = world.ingest([Upload("kept.txt", b"Kept.")], background=True)
-        job = world.ingest([Upload("gone.txt", b"Gone.")], background=True)
+        kept = world.jobs.submit(IngestJob([Upload("kept.txt", b"Kept.")]))
+        job = world.jobs.submit(IngestJob([Upload("gone.txt", b"Gone.")]))
         before = len(files(lib))
 
         assert world.jobs.cancel(job.id).state is JobState.CANCELLED
 
         assert len(files(lib)) < before
         with raises_code("job_not_resumable", match="without its uploads"):
-            world.jobs.resume(job.id, background=True)
+            world.jobs.submit(job)
 
     assert settled(lib, world, job).state is JobState.CANCELLED
     assert settled(lib, world, kept).state is JobState.DONE
@@ -210,12 +213,12 @@ def test_cancelled_queued_job_ends_at_once_and_never_runs(lib: LibraryFixture, w
 
 def test_failed_upload_resumes_from_its_stored_file(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
-    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
+    job = world.jobs.submit(IngestJob([Upload("a.txt", STORY.encode())]))
     failed = settled(lib, world, job)
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
     assert files(lib)
     lib.embedder.before = None
-    again = world.jobs.resume(job.id, background=True)
+    again = world.jobs.submit(job)
     assert (again.id, again.state, again.error) == (job.id, JobState.QUEUED, None)
     assert settled(lib, world, job).state is JobState.DONE
     assert files(lib) == []
@@ -223,7 +226,7 @@ def test_failed_upload_resumes_from_its_stored_file(lib: LibraryFixture, world: 
 
 def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture, world: World) -> None:
     lib.embedder.before = refuse
-    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
+    job = world.jobs.submit(IngestJob([Upload("a.txt", STORY.encode())]))
     settled(lib, world, job)
     lib.embedder.before = None
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
@@ -238,7 +241,7 @@ def test_failed_job_does_not_delay_others(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     lib.embedder.before = fail
     jobs = [
-        world.ingest([Upload(name, b"One. Two.")], background=True) for name in ("a.txt", "b.txt")
+        world.jobs.submit(IngestJob([Upload(name, b"One. Two.")])) for name in ("a.txt", "b.txt")
     ]
 
     states = [settled(lib, world, job) for job in jobs]
@@ -253,9 +256,9 @@ def closed_while_running(lib: LibraryFixture, *waiting: bytes) -> list[Job]:
     """Close a library whose worker is in the middle of one job while others wait."""
     gate = lib.embedder.before = Gate()
     world = lib.library.create_world("world")
-    jobs = [world.ingest([Upload("first.txt", STORY.encode())], background=True)]
+    jobs = [world.jobs.submit(IngestJob([Upload("first.txt", STORY.encode())]))]
     assert gate.reached.wait(WAIT)
-    jobs += [world.ingest([Upload(f"{text!r}.txt", text)], background=True) for text in waiting]
+    jobs += [world.jobs.submit(IngestJob([Upload(f"{text!r}.txt", text)])) for text in waiting]
     closing = threading.Thread(target=lib.library.close)
     closing.start()
     assert queue_of(lib)._stopping.wait(WAIT)
@@ -288,9 +291,9 @@ def test_closing_has_a_time_limit(tmp_path: Path) -> None:
     library = Library(replace(lib.library._components, queue=queue))
     gate = lib.embedder.before = Gate()
     world = library.create_world("world")
-    job = world.ingest([Upload("a.txt", STORY.encode())], background=True)
+    job = world.jobs.submit(IngestJob([Upload("a.txt", STORY.encode())]))
     assert gate.reached.wait(WAIT)
-    waiting = world.ingest([Upload("b.txt", b"Waiting.")], background=True)
+    waiting = world.jobs.submit(IngestJob([Upload("b.txt", b"Waiting.")]))
     thread = queue._thread
     assert thread is not None
 
@@ -302,7 +305,7 @@ def test_closing_has_a_time_limit(tmp_path: Path) -> None:
     thread.join(WAIT)
     assert not thread.is_alive()
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    late = world.ingest([Upload("late.txt", b"Too late.")], background=True)
+    late = world.jobs.submit(IngestJob([Upload("late.txt", b"Too late.")]))
     assert world.jobs.get(late.id).state is JobState.INTERRUPTED
     library.close()
 
@@ -314,7 +317,7 @@ def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns:
         lib.scope(world),
         "ingest",
         IngestJobs(parts, lib.scope(world))
-        .request([lib.write("left.txt", STORY)], None, IngestOptions())
+        .request(IngestJob(lib.write("left.txt", STORY)))
         .to_json(),
         f"{machine}/999999999:{process}",
         queued=True,
@@ -362,7 +365,7 @@ def test_crashing_job_is_not_resumed_forever(lib: LibraryFixture) -> None:
         lib.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
         assert lib.library.server.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    assert world.jobs.resume(job.id, background=True).crashes == 0
+    assert world.jobs.submit(job).crashes == 0
     assert settled(lib, world, job).state is JobState.DONE
 
 
@@ -392,15 +395,15 @@ def test_job_is_requeued_only_from_the_observed_state(lib: LibraryFixture) -> No
 
 def test_job_submitted_twice_runs_once(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
-        job = world.ingest([Upload("a.txt", b"One. Two.")], background=True)
-        world._submit(job)
+        job = world.jobs.submit(IngestJob([Upload("a.txt", b"One. Two.")]))
+        submit_job(lib.library._components, lib.scope(world).world, job)
     assert settled(lib, world, job).state is JobState.DONE
     assert world.documents.list()[0].active == 1
 
 
 def test_jobs_of_a_deleted_world_are_removed(lib: LibraryFixture, world: World) -> None:
     with held_up(lib):
-        world.ingest([Upload("a.txt", b"One. Two.")], background=True)
+        world.jobs.submit(IngestJob([Upload("a.txt", b"One. Two.")]))
         receipt = lib.library.delete_world("world")
         assert receipt.uploads.files == 1
     queue_of(lib).wait()
@@ -428,7 +431,7 @@ def test_progress_is_stored_every_second(lib: LibraryFixture, world: World) -> N
         seen.append(world.jobs.list()[0].counts.fraction)
 
     lib.embedder.before = look
-    job = world.ingest([Upload("a.txt", (STORY * 3).encode())], background=True)
+    job = world.jobs.submit(IngestJob([Upload("a.txt", (STORY * 3).encode())]))
 
     assert settled(lib, world, job).state is JobState.DONE
     assert len(seen) > 3

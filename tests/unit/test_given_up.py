@@ -10,7 +10,7 @@ from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import ChunkId
-from truespan.types.job import Job, JobState
+from truespan.types.job import IngestJob, Job, JobState
 from truespan.types.scope import Scope
 from truespan.types.source import Upload
 
@@ -45,7 +45,7 @@ def settled(lib: LibraryFixture, world: World, job: Job) -> Job:
 
 
 def upload(world: World, text: str, name: str = "a.txt") -> Job:
-    return world.ingest([Upload(name, text.encode())], background=True)
+    return world.jobs.submit(IngestJob([Upload(name, text.encode())]))
 
 
 def refuse() -> None:
@@ -125,7 +125,7 @@ def test_late_cancel_of_a_completed_job_loses_nothing(lib: LibraryFixture, world
     world.jobs.cancel(done.id)
     assert world.documents.list() == staged
     lib.embedder.before = None
-    world.jobs.resume(failed.id, background=True)
+    world.jobs.submit(failed)
     assert settled(lib, world, failed).state is JobState.DONE
 
 

@@ -10,6 +10,7 @@ from tests.support.worlds import LibraryFixture
 from truespan.errors import TruespanError
 from truespan.types.decision import Candidate
 from truespan.types.ids import ChunkId
+from truespan.types.job import DoctorJob
 from truespan.types.profile import Calibration
 
 NUMBERS = {
@@ -57,7 +58,7 @@ CALLS: dict[str, Call] = {
     "reader.retrieve": lambda lib, _, n: world(lib).reader("ada").retrieve("lamp", top_k=n),
     "reader.sentences": lambda lib, _, n: world(lib).reader("ada").sentences("a.txt", offset=n),
     "doctor": lambda lib, _, n: lib.library.doctor("world", embed_sample=n),
-    "doctor job": lambda lib, _, n: world(lib).doctor(embed_sample=n, background=True),
+    "doctor job": lambda lib, _, n: world(lib).jobs.submit(DoctorJob(embed_sample=n)),
     "calibration": lambda *given: Calibration(*[given[-1]] * 7, measured_on="x"),
     "candidate": lambda *given: Candidate(ChunkId("x"), given[-1], 1),
 }

@@ -17,7 +17,7 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.extensions.crawl.web import WebPages
 from truespan.extensions.server.sources import ingest_pages
-from truespan.types.job import JobState
+from truespan.types.job import IngestJob, JobState
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_no_page_is_fetched_unless_hosts_are_allowed(
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.ingest(server.url("/a"))
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
-        closed.ingest(sitemap=server.url("/sitemap.xml"), background=True)
+        closed.jobs.submit(IngestJob(sitemap=server.url("/sitemap.xml")))
     with pytest.raises(InvalidArgument, match=r"'example\.org'"):
         world.ingest(["https://example.org/a", server.url("/a")])
     with pytest.raises(InvalidArgument, match="user and password"):
@@ -214,7 +214,7 @@ def test_manifest_lines_may_name_pages(lib: LibraryFixture, world: World, server
 
 def test_page_is_ingested_in_the_background_and_again(world: World, server: WebServer) -> None:
     server.pages["/a"] = page(html(story(5)))
-    job = world.ingest([server.url("/a")], background=True)
+    job = world.jobs.submit(IngestJob([server.url("/a")]))
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     server.pages["/a"] = page(html(story(6)))

@@ -16,7 +16,7 @@ from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, InvalidArgument, Overloaded, StoreBusy
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.ids import hash_text
-from truespan.types.job import Job, JobState, Urgency
+from truespan.types.job import DoctorJob, Job, JobState, ReindexJob, RepairJob, Urgency
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import OWNER, Scope, Verb
 
@@ -109,11 +109,11 @@ def test_repeated_findings_queue_one_repair(works: Works) -> None:
 
     [job] = of_kind(world, REPAIR)
     assert [order for order, *_ in works.orders()] == [job.id]
-    assert world.repair(background=True).id == job.id
+    assert world.jobs.submit(RepairJob()).id == job.id
     # A job that has begun may have passed the damage, so the next finding gets a new job.
     scope = scope_of(world)
     assert world.access.components.store.jobs.start(scope, job.id, "elsewhere/1:1")
-    assert world.repair(background=True).id != job.id
+    assert world.jobs.submit(RepairJob()).id != job.id
 
 
 def test_search_is_answered_without_a_job_queue(
@@ -189,7 +189,7 @@ def test_search_on_sqlite_repairs_at_once_without_a_job(lib: LibraryFixture) -> 
 
 def test_maintenance_can_be_submitted_on_sqlite(lib: LibraryFixture) -> None:
     world = lib.world(tale__txt="The harbour light burned all night.")
-    jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]
+    jobs = [world.jobs.submit(RepairJob()), world.jobs.submit(DoctorJob(apply=True))]
     lib.library._components.queue.wait()  # type: ignore[attr-defined]
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
 
@@ -197,8 +197,8 @@ def test_maintenance_can_be_submitted_on_sqlite(lib: LibraryFixture) -> None:
 def test_maintenance_runs_after_documents_and_generations(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
-    jobs = [world.doctor(background=True), world.repair(background=True)]
-    jobs += [world.generations.reindex(background=True), submitted(world, "late.txt")]
+    jobs = [world.jobs.submit(DoctorJob()), world.jobs.submit(RepairJob())]
+    jobs += [world.jobs.submit(ReindexJob()), submitted(world, "late.txt")]
     opened.work(once=True)
     ended = sorted((world.jobs.get(job.id) for job in jobs), key=lambda job: job.finished_at or 0)
     assert [job.kind for job in ended] == ["ingest", "reindex", "doctor", "repair"]
@@ -210,7 +210,7 @@ def test_doctor_findings_are_stored_with_the_job(works: Works) -> None:
     world = filled(works, opened)
     make_stale(works, world)
 
-    job = world.doctor(background=True)
+    job = world.jobs.submit(DoctorJob())
     opened.work(once=True)
 
     done, lines = world.jobs.get(job.id), world.jobs.lines(job.id)
@@ -230,7 +230,7 @@ def test_doctor_applies_repairs_in_the_background(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
-    job = world.doctor(apply=True, embed_sample=1, self_test=True, background=True)
+    job = world.jobs.submit(DoctorJob(apply=True, embed_sample=1, self_test=True))
     opened.work(once=True)
     lines = [(line.level, line.line) for line in world.jobs.lines(job.id)]
     assert lines[-1] == ("info", "Store and index agree: nothing to do.")
@@ -244,9 +244,9 @@ def test_logs_of_maintenance_contain_no_text(works: Works) -> None:
     world = filled(works, opened)
     make_stale(works, world)
     jobs = [
-        world.doctor(background=True),
-        world.doctor(apply=True, background=True),
-        world.repair(background=True),
+        world.jobs.submit(DoctorJob()),
+        world.jobs.submit(DoctorJob(apply=True)),
+        world.jobs.submit(RepairJob()),
     ]
     opened.work(once=True)
 
@@ -258,8 +258,8 @@ def test_logs_of_maintenance_contain_no_text(works: Works) -> None:
 
 Submit = Callable[[World], Job]
 KINDS: list[Submit] = [
-    lambda world: world.repair(background=True),
-    lambda world: world.doctor(apply=True, background=True),
+    lambda world: world.jobs.submit(RepairJob()),
+    lambda world: world.jobs.submit(DoctorJob(apply=True)),
 ]
 
 
@@ -289,7 +289,7 @@ def test_maintenance_job_is_retried_after_temporary_errors(
     assert (failed.state, failed.error) == (JobState.FAILED, "index_unavailable")
 
     monkeypatch.undo()
-    assert world.jobs.resume(job.id, background=True).id == job.id
+    assert world.jobs.submit(job).id == job.id
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert opened.doctor()["world"].healthy
@@ -306,9 +306,9 @@ def test_cancelled_maintenance_job_can_be_resumed(works: Works, submit: Submit) 
     opened.work(once=True)
 
     assert world.jobs.get(job.id).state is JobState.CANCELLED
-    with pytest.raises(InvalidArgument, match="background=True"):
+    with pytest.raises(InvalidArgument, match=r"jobs\.submit"):
         world.jobs.resume(job.id)
-    world.jobs.resume(job.id, background=True)
+    world.jobs.submit(job)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 
@@ -318,7 +318,7 @@ def test_stopping_worker_leaves_the_doctor_to_the_next(
 ) -> None:
     opened = works.open()
     world = filled(works, opened)
-    job = world.doctor(background=True)
+    job = world.jobs.submit(DoctorJob())
     stop, scan = threading.Event(), works.index.scan
 
     def stopped(scope: Scope) -> object:
@@ -346,9 +346,9 @@ def test_maintenance_needs_read_and_write_rights(works: Works) -> None:
             with raises_code("world_not_found", "not_allowed"):
                 submit(narrow)
     with pytest.raises(InvalidArgument):
-        opened.create_world("empty").repair(background=True)
+        opened.create_world("empty").jobs.submit(RepairJob())
     with pytest.raises(InvalidArgument):
-        world.doctor(embed_sample=-1, background=True)
+        world.jobs.submit(DoctorJob(embed_sample=-1))
     submitted(world, "late.txt")
     for submit in KINDS:
         with pytest.raises(Overloaded):

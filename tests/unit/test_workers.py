@@ -31,7 +31,7 @@ from truespan.errors import (
 from truespan.extensions.cluster import queue
 from truespan.extensions.cluster.commands import stop_on_signals
 from truespan.observability.logs import Lines
-from truespan.types.job import Job, JobState
+from truespan.types.job import IngestJob, Job, JobState, ReindexJob
 from truespan.types.scope import OWNER, Verb
 from truespan.types.source import Upload
 
@@ -103,7 +103,7 @@ def works(tmp_path: Path) -> Iterator[Works]:
 
 
 def submitted(world: World, name: str = "tale.txt") -> Job:
-    return world.ingest([Upload(name, f"{name}. {STORY}".encode())], background=True)
+    return world.jobs.submit(IngestJob([Upload(name, f"{name}. {STORY}".encode())]))
 
 
 def test_worker_runs_a_waiting_job(works: Works) -> None:
@@ -150,9 +150,9 @@ def test_full_queue_refuses_jobs_without_a_trace(works: Works) -> None:
         submitted(world, "third.txt")
     assert (refusal.value.retryable, refusal.value.retry_after) == (True, 30.0)
     with pytest.raises(Overloaded):
-        world.ingest(works.folder, background=True)
+        world.jobs.submit(IngestJob(works.folder))
     with pytest.raises(Overloaded):
-        world.generations.reindex(background=True)
+        world.jobs.submit(ReindexJob())
 
     assert {one.id for one in world.jobs.list()} == {one.id for one in jobs}
     assert len(list((works.folder / "uploads").rglob("*.txt"))) <= 2
@@ -182,7 +182,7 @@ def test_temporary_failure_is_retried_later_and_then_reported(works: Works) -> N
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_unavailable")
     assert works.orders() == []
     works.embedder.before = None
-    world.jobs.resume(job.id, background=True)
+    world.jobs.submit(job)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 
@@ -303,7 +303,7 @@ def test_job_that_crashes_workers_is_given_up(works: Works) -> None:
     assert (left.state, left.crashes, works.orders()) == (JobState.INTERRUPTED, 3, [])
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    world.jobs.resume(job.id, background=True)
+    world.jobs.submit(job)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 
@@ -362,7 +362,7 @@ def test_job_waits_for_another_with_the_same_files(works: Works, tmp_path: Path)
     folder.mkdir()
     for number in range(3):
         (folder / f"{number}.txt").write_text(f"Book {number} tells of harbour {number}. {STORY}")
-    jobs = [world.ingest(folder, background=True) for _ in range(2)]
+    jobs = [world.jobs.submit(IngestJob(folder)) for _ in range(2)]
     msgspec.structs.force_setattr(two._components, "processes", Elsewhere())
     seen: list[JobState] = []
 

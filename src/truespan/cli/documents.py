@@ -270,18 +270,19 @@ def resume_job(
 
     with open_library(library) as opened:
         chosen = find_world(opened, world)
-        kind = chosen.jobs.get(job).kind
+        found = chosen.jobs.get(job)
+        kind = found.kind
         if kind in MAINTENANCE:
             if here and opened.has_workers:
                 raise InvalidArgument(
                     f"Only workers can resume a {kind} job.", advice="Leave --here out."
                 )
-            resumed = chosen.jobs.resume(job, background=True)
+            resumed = chosen.jobs.submit(found)
             # Without workers the job would stop when this process exits.
             leave = no_follow and opened.has_workers
             return follow_maintenance([(chosen, resumed)], as_json=as_json, leave=leave)
         if opened.has_workers and kind != REINDEX and not here:
-            resumed = chosen.jobs.resume(job, background=True)
+            resumed = chosen.jobs.submit(found)
             return follow_ingest(chosen, resumed, as_json=as_json, leave=no_follow)
         with progress_bar(hidden=as_json) as on_progress:
             if kind == REINDEX:

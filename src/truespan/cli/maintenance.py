@@ -49,6 +49,7 @@ def doctor(
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
     from truespan.cli.output.maintenance import plan_data, repair_data, show_plan, show_repair
+    from truespan.types.job import DoctorJob
 
     if background and claim_index:
         raise InvalidArgument("--claim-index cannot be combined with --background.")
@@ -59,14 +60,9 @@ def doctor(
                     "This library has no workers because its store is a file.",
                     advice="Leave --background out.",
                 )
-            sample = embed_sample or 0
+            request = DoctorJob(apply, embed_sample or 0, self_test)
             jobs = [
-                (
-                    each,
-                    each.doctor(
-                        apply=apply, embed_sample=sample, self_test=self_test, background=True
-                    ),
-                )
+                (each, each.jobs.submit(request))
                 for each in find_worlds(opened, world)
                 if each.access.record().generation
             ]
@@ -104,8 +100,9 @@ def repair(
         filled = [each for each in worlds if each.access.record().generation]
         if filled and opened.has_workers and not here:
             from truespan.cli.follow import follow_maintenance
+            from truespan.types.job import RepairJob
 
-            jobs = [(each, each.repair(background=True)) for each in filled]
+            jobs = [(each, each.jobs.submit(RepairJob())) for each in filled]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
         reports = {each.name: each.repair() for each in worlds}
         # A deleted world cannot be repaired.

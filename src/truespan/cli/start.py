@@ -209,8 +209,9 @@ def ingest(
                     advice="Add --here to ingest in this process.",
                 )
             from truespan.cli.follow import follow_ingest
+            from truespan.types.job import IngestJob
 
-            job = chosen.ingest(paths or (), **options, background=True)
+            job = chosen.jobs.submit(IngestJob(paths or (), **options))
             return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
         from truespan.cli.follow import progress_bar
 

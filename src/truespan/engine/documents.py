@@ -15,7 +15,7 @@ from truespan import errors
 from truespan.core.records import copy_fields
 from truespan.engine.access import WorldPart
 from truespan.engine.arguments import list_arguments
-from truespan.engine.jobs import remove_uploads, submit_job
+from truespan.engine.jobs import remove_uploads
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
@@ -37,7 +37,7 @@ from truespan.types.document import (
     RevisionRef,
 )
 from truespan.types.ids import ChunkId
-from truespan.types.job import Job
+from truespan.types.job import IngestJob, Job, Paths
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
     LAST_FIRST,
@@ -55,9 +55,7 @@ from truespan.types.request import DEFAULT_VERSION, NO_FILTERS, FilterArguments,
 from truespan.types.scope import Scope, Unlimited, Verb, admits
 from truespan.types.source import (
     UPLOAD,
-    DocumentOptions,
     IngestArguments,
-    IngestOptions,
     LabelArguments,
     is_page,
 )
@@ -68,7 +66,6 @@ if TYPE_CHECKING:
     from truespan.extensions.crawl.watching import OnError, Watch
     from truespan.ingest.plan import DryRun
 
-    Paths = str | PurePath | Sequence[str | PurePath]
 
 T = TypeVar("T")
 
@@ -423,10 +420,9 @@ class Documents(WorldPart, frozen=True):
         Raises:
             NotAllowed: The caller may not administer the world: a file of this machine is read.
             InvalidArgument: The document was uploaded, or named by a manifest.
-            SourceRefused, SourceRefused: The file is gone, or has become a link to elsewhere.
+            SourceRefused: The file is gone, or has become a link to elsewhere.
         """
-        from truespan.engine.ingestion import IngestJobs
-        from truespan.ingest.requests import IngestRequest
+        from truespan.engine.world_jobs import WorldJobs
 
         access = self._access
         document = self.get(reference)
@@ -444,15 +440,8 @@ class Documents(WorldPart, frozen=True):
                 f"{document.name} is named by a manifest, which describes it.",
                 advice="Ingest the manifest again.",
             )
-        jobs = IngestJobs(access.components, access.writable_scope())
-        options = IngestOptions(DocumentOptions())
-        if not page:
-            folder = access.components.sources.folder_of(document.path)
-            options = replace(options, within=(folder,))
-        request = IngestRequest((document.path,), options=options)
-        job = jobs.queue(request)
-        submit_job(access.components, access.record().id, job)
-        return job
+        within = None if page else [access.components.sources.folder_of(document.path)]
+        return WorldJobs(access).submit(IngestJob(document.path, within=within))
 
     @list_arguments
     def plan(
@@ -472,9 +461,9 @@ class Documents(WorldPart, frozen=True):
         """
         from truespan.engine.ingestion import IngestJobs
 
-        checked = IngestOptions.from_arguments(**options)
+        job = IngestJob(paths, manifest=manifest, sitemap=sitemap, **options)
         jobs = IngestJobs(self._access.components, self._access.planned_scope())
-        return jobs.plan(jobs.request(paths, manifest, checked, sitemap))
+        return jobs.plan(jobs.request(job))
 
     @list_arguments
     def watch(
@@ -501,7 +490,7 @@ class Documents(WorldPart, frozen=True):
             on_prune: Called with the documents that are about to be deleted.
 
         Raises:
-            SourceRefused, SourceRefused: A folder does not exist, or leads elsewhere.
+            SourceRefused: A folder does not exist, or leads elsewhere.
         """
         return member_of(self, "watch", "crawl")(
             folders,

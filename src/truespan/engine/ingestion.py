@@ -24,9 +24,9 @@ from truespan.observer import RequestTrace
 from truespan.retrieval.query import embedder_for
 from truespan.retrieval.word_counts import complete_counts, count_chunks, keep_counting
 from truespan.types.document import Document
-from truespan.types.job import Job, JobState, read_request
+from truespan.types.job import IngestJob, Job, JobState, read_request
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source, is_page
+from truespan.types.source import DocumentOptions, FoundSources, is_page
 from truespan.types.telemetry import Request
 
 MAX_JOBS = 256
@@ -76,18 +76,25 @@ class IngestJobs:
                 raise errors.ProfileMismatch(str(profile), str(configured))
         return others
 
-    def request(
-        self,
-        paths: str | PurePath | Sequence[str | PurePath],
-        manifest: str | PurePath | None,
-        options: IngestOptions,
-        sitemap: str | None = None,
-    ) -> IngestRequest:
+    @contextmanager
+    def prepare(self, job: IngestJob) -> Iterator[IngestRequest]:
+        """Store uploads and yield the request to ingest them; the files go if the block fails.
+
+        Other sources are only checked, as by `request`.
+        """
+        if not job.uploads:
+            yield self.request(job)
+            return
+        self._components.preparation.check(job.options.declared)
+        if self._components.uploads is None:
+            raise errors.NotAllowed("upload")
+        with self._components.uploads.receive(self.scope.world, job.uploads) as batch:
+            yield IngestRequest(uploads=batch, options=job.options)
+
+    def request(self, job: IngestJob) -> IngestRequest:
         """Return a checked request with absolute paths, which any process can run."""
-        given = [paths] if isinstance(paths, str | PurePath) else paths
-        # A caller without a type checker may pass anything.
-        listed = [*given] if isinstance(given, Iterable) else [given]
-        if not all(isinstance(path, str | PurePath) for path in listed):
+        listed, manifest, sitemap, options = job.paths, job.manifest, job.sitemap, job.options
+        if job.uploads or not all(isinstance(path, str | PurePath) for path in listed):
             raise errors.InvalidArgument("paths must be a path or a list of paths.")
         if "" in listed:
             # Joined to the current folder, it would name all files there.
@@ -190,20 +197,15 @@ class IngestJobs:
         scope, deps = self.scope, replace(self.deps, trace=trace)
         request = read_request(job, IngestRequest.from_json)
         found = requests.find_sources(deps, scope, request)
-        if self._components.queue.queue_id is not None and not self._claim(job, found.sources, log):
-            return WorkOutcome.TAKEN
+        if self._components.queue.queue_id is not None:
+            own, ids = self._components.processes.own(), [source.doc_id for source in found]
+            if not self._components.store.jobs.claim_documents(scope, job.id, own, ids):
+                log.end(JobState.QUEUED)
+                log.leave_open()
+                return WorkOutcome.TAKEN
         report = requests.run_request(deps, scope, request, found, log)
         self._count_and_calibrate_each((source.doc_id for source in found), report)
         return WorkOutcome.DONE
-
-    def _claim(self, job: Job, sources: Sequence[Source], log: JobLog) -> bool:
-        """Claim documents for a job; if another job has one of them, queue this job again."""
-        own, ids = self._components.processes.own(), [source.doc_id for source in sources]
-        if self._components.store.jobs.claim_documents(self.scope, job.id, own, ids):
-            return True
-        log.end(JobState.QUEUED)
-        log.leave_open()
-        return False
 
     def _run(
         self,

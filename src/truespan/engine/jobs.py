@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan import errors
@@ -37,7 +36,6 @@ REPAIR_RETRY_SECONDS = 3600.0
 """Minimum seconds before repairs that no worker did are queued again."""
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
-_ACTIVE = (JobState.QUEUED, JobState.RUNNING)
 _FINISHED = (JobState.DONE, JobState.CANCELLED)
 
 _log = logging.getLogger("truespan.jobs")
@@ -57,7 +55,7 @@ def with_real_state(components: Components, job: Job) -> Job:
     if job.background and components.queue.queue_id is not None:
         # A worker takes the job over, or records that it was interrupted.
         return job
-    if job.state in _ACTIVE and not components.processes.is_alive(job.process):
+    if not (job.state.is_over or components.processes.is_alive(job.process)):
         return replace(job, state=JobState.INTERRUPTED)
     return job
 
@@ -66,7 +64,7 @@ def require_resumable(components: Components, scope: Scope, job: str) -> Job:
     """Return a job that failed, was cancelled or was interrupted; raises Conflict for others."""
     found = find_job(components, scope, job)
     if not is_resumable(components, scope.world, found):
-        stopped = found.state not in (JobState.DONE, *_ACTIVE)
+        stopped = found.state.is_over and found.state is not JobState.DONE
         state = f"{found.state} and without its uploads" if stopped else found.state
         raise errors.Conflict(code="job_not_resumable", job=job, state=state)
     if found.state is JobState.INTERRUPTED:
@@ -77,7 +75,7 @@ def require_resumable(components: Components, scope: Scope, job: str) -> Job:
 
 def is_resumable(components: Components, world: WorldId, job: Job) -> bool:
     """Return whether a job stopped before it was done and its uploads are still there."""
-    if job.state in (JobState.DONE, *_ACTIVE):
+    if job.state is JobState.DONE or not job.state.is_over:
         return False
     batch, uploads = upload_batch(job), components.uploads
     return not batch or bool(uploads and uploads.exists(world, batch))
@@ -105,14 +103,6 @@ def submit_maintenance(
     if job.state is JobState.QUEUED:
         submit_job(components, scope.world, job)
     return job
-
-
-class DoctorRequest(Struct, frozen=True):
-    """The options of a doctor job."""
-
-    apply: bool
-    embed_sample: int
-    self_test: bool
 
 
 def background_repair(components: Components) -> Callable[[Scope], object]:
@@ -205,7 +195,7 @@ def remove_uploads(components: Components, scope: Scope, path: str) -> RemovedFi
         lambda batch: any(
             upload_batch(job) == batch
             for job in components.store.jobs.all(scope)
-            if job.state in _ACTIVE and components.processes.is_alive(job.process)
+            if not job.state.is_over and components.processes.is_alive(job.process)
         ),
     )
 

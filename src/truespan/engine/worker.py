@@ -17,7 +17,6 @@ from truespan.engine.jobs import (
     DOCTOR,
     REINDEX,
     REPAIR,
-    DoctorRequest,
     discard_cancelled,
     discard_uploads,
     find_job,
@@ -34,7 +33,7 @@ from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
 from truespan.protocols import ignore_delay
 from truespan.tables import require, tables
-from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase, read_request
+from truespan.types.job import DoctorJob, Job, JobOrder, JobState, Outcome, Phase, read_request
 from truespan.types.scope import OWNER, Scope
 from truespan.types.telemetry import Request
 
@@ -214,7 +213,8 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
 
 def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkOutcome:
     if job.kind == REINDEX:
-        run = require(tables().jobs.get(job.kind), "A reindex job", "quality")
+        kind = tables().jobs.get(job.kind)
+        run = require(kind and kind.run, "A reindex job", "quality")
         run(world.access, job, log, trace)
     elif job.kind == REPAIR:
         log.enter(Phase.EMBEDDING)
@@ -238,7 +238,7 @@ def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkO
 
 def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     log.enter(Phase.READING)
-    request, access = read_request(job, partial(decode, type=DoctorRequest)), world.access
+    request, access = read_request(job, partial(decode, type=DoctorJob)), world.access
     doctor = Doctor(access.components, access.authority, log.progress)
     plan = doctor.examine(
         [world.name], embed_sample=request.embed_sample, self_test=request.self_test

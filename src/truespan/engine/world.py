@@ -6,10 +6,9 @@ Collaborators are imported where they are used, so that a search imports only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from msgspec.json import encode
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
@@ -22,24 +21,20 @@ from truespan.tables import Extended, member_of
 from truespan.types.audience import choose_default_audience
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
-from truespan.types.job import Job
-from truespan.types.maintenance import MAX_SAMPLE
-from truespan.types.request import Defaults, check_defaults, check_reader_name, check_whole
+from truespan.types.request import Defaults, check_defaults, check_reader_name
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.documents import Documents
+    from truespan.engine.ingestion import OnProgress
     from truespan.engine.reader import Reader
     from truespan.engine.world_jobs import WorldJobs
     from truespan.extensions.quality.world import WorldEvaluation
-    from truespan.ingest.report import Progress
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.doctor.plan import Plan
     from truespan.maintenance.repair import RepairReport
-
-    OnProgress = Callable[[Progress], None]
 
 
 class World(WorldQueries, WorldIngestion, Extended):
@@ -231,78 +226,27 @@ class World(WorldQueries, WorldIngestion, Extended):
 
         return delete_conversations(self.access, erase=erase)
 
-    @overload
-    def repair(self, *, background: Literal[True]) -> Job: ...
-
-    @overload
-    def repair(
-        self, on_progress: OnProgress | None = None, *, background: Literal[False] = False
-    ) -> RepairReport: ...
-
-    def repair(
-        self, on_progress: OnProgress | None = None, *, background: bool = False
-    ) -> RepairReport | Job:
+    def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
         """Apply queued repairs and embed pending chunks.
 
         Args:
             on_progress: Called with the progress after each step.
-            background: Whether to queue the repairs and return their job at once. If repairs are
-                queued already, their job is returned.
         """
-        if background:
-            from truespan.engine.jobs import REPAIR, submit_maintenance
-
-            return submit_maintenance(self._components, self.access.maintenance_scope(), REPAIR)
         from truespan.engine.doctor import repair_world
 
         with self._components.observer.request(Request.REPAIR) as trace:
             return repair_world(self.access, on_progress, trace)
 
-    @overload
     def doctor(
-        self,
-        *,
-        background: Literal[True],
-        apply: bool = False,
-        embed_sample: int = 0,
-        self_test: bool = False,
-    ) -> Job: ...
-
-    @overload
-    def doctor(
-        self,
-        *,
-        apply: bool = False,
-        embed_sample: int = 0,
-        self_test: bool = False,
-        background: Literal[False] = False,
-    ) -> Plan: ...
-
-    def doctor(
-        self,
-        *,
-        apply: bool = False,
-        embed_sample: int = 0,
-        self_test: bool = False,
-        background: bool = False,
-    ) -> Plan | Job:
+        self, *, apply: bool = False, embed_sample: int = 0, self_test: bool = False
+    ) -> Plan:
         """Compare store and index of the world; see `Library.doctor`.
 
         Args:
             apply: Whether to make the index equal to the store.
             embed_sample: Number of texts of each generation to embed again and compare.
             self_test: Whether to try the boundaries between worlds.
-            background: Whether to queue the examination and return its job at once; the findings
-                are in the lines of the job. If the same request is queued already, its job is
-                returned.
         """
-        check_whole("embed_sample", embed_sample, 0, MAX_SAMPLE)
-        if background:
-            from truespan.engine.jobs import DOCTOR, DoctorRequest, submit_maintenance
-
-            request = encode(DoctorRequest(apply, embed_sample, self_test)).decode()
-            scope = self.access.maintenance_scope()
-            return submit_maintenance(self._components, scope, DOCTOR, request)
         from truespan.engine.doctor import Doctor
 
         doctor = Doctor(self._components, self.access.authority)

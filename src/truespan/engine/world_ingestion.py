@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.arguments import list_arguments
-from truespan.errors import InvalidArgument, NotAllowed
+from truespan.errors import InvalidArgument
 from truespan.tables import member_of
-from truespan.types.job import Job
+from truespan.types.job import IngestJob, Sources
 from truespan.types.request import require_domain_key
-from truespan.types.scope import Scope
-from truespan.types.source import (
-    DocumentOptions,
-    IngestArguments,
-    IngestOptions,
-    TextArguments,
-    Upload,
-    check_uploads,
-)
+from truespan.types.source import IngestArguments, TextArguments, Upload
 
 if TYPE_CHECKING:
-    from truespan.engine.ingestion import IngestJobs, OnPrune
+    from truespan.engine.ingestion import OnProgress, OnPrune
     from truespan.extensions.quality.generations import Generations
-    from truespan.ingest.report import IngestReport, Progress
-    from truespan.ingest.requests import IngestRequest
-
-    OnProgress = Callable[[Progress], None]
-    Paths = str | PurePath | Sequence[str | PurePath]
-    Sources = str | PurePath | Upload | Sequence[str | PurePath | Upload]
+    from truespan.ingest.report import IngestReport
 
 TEXT_ENDING = ".txt"
 _TEXT_ENDINGS = (TEXT_ENDING, ".md")
@@ -50,34 +36,6 @@ class WorldIngestion:
         """The generations of the world: build, check and promote them, or go back."""
         return member_of(self, "generations", "quality")()
 
-    @overload
-    def ingest(
-        self,
-        paths: Sources = (),
-        *,
-        background: Literal[True],
-        manifest: str | PurePath | None = None,
-        sitemap: str | None = None,
-        **options: Unpack[IngestArguments],
-    ) -> Job: ...
-
-    @overload
-    def ingest(
-        self,
-        paths: Sources = (),
-        *,
-        manifest: str | PurePath | None = None,
-        sitemap: str | None = None,
-        background: Literal[False] = False,
-        domain_key: str | None = None,
-        update_alias: bool = False,
-        golden: str | None = None,
-        jobs: int | None = None,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
-        **options: Unpack[IngestArguments],
-    ) -> IngestReport: ...
-
     @list_arguments
     def ingest(
         self,
@@ -85,7 +43,6 @@ class WorldIngestion:
         *,
         manifest: str | PurePath | None = None,
         sitemap: str | None = None,
-        background: bool = False,
         domain_key: str | None = None,
         update_alias: bool = False,
         golden: str | None = None,
@@ -93,7 +50,7 @@ class WorldIngestion:
         on_progress: OnProgress | None = None,
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
-    ) -> IngestReport | Job:
+    ) -> IngestReport:
         """Ingest files, folders, web pages and uploads, or the entries of a manifest or a sitemap.
 
         Unchanged documents cost nothing. Documents belong to the world and are found as soon as
@@ -102,8 +59,6 @@ class WorldIngestion:
 
         Args:
             paths: Files, folders and URLs of web pages, or uploads.
-            background: Whether to queue the ingestion and return its job at once. A job moves no
-                alias.
             domain_key: Domain whose alias `update_alias` moves; None for the default of the world.
             update_alias: Whether to build a new generation of all documents afterwards and move
                 the alias to it, if no document failed.
@@ -113,7 +68,7 @@ class WorldIngestion:
             on_prune: Called with the documents that `prune` is about to delete.
 
         Returns:
-            A report, whose `job` is the id of the run; or the queued job.
+            A report, whose `job` is the id of the run.
 
         Raises:
             SourceRefused: A path does not exist. Nothing was ingested.
@@ -125,31 +80,23 @@ class WorldIngestion:
             ProfileMismatch: The configured embedder is not the one the world was built with.
             Interrupted: Stopped by Ctrl-C; the same call continues.
         """
-        checked = IngestOptions.from_arguments(**options)
-        uploads, paths = _split_uploads(paths)
-        if uploads:
-            others = (manifest, sitemap, domain_key, golden, jobs, on_progress, on_prune)
-            if update_alias or any(others) or checked != IngestOptions(checked.declared):
-                raise InvalidArgument("Uploads can only be combined with labels of documents.")
-            return self._ingest_uploads(uploads, checked.declared, background)
-        if background:
-            if domain_key or update_alias or golden or jobs or on_progress or on_prune:
-                raise InvalidArgument(
-                    "A background job moves no alias, reports to no callback, and has no jobs.",
-                    advice="Leave background out, or read 'world.jobs'.",
-                )
-            ingestion = self._ingest_jobs(self.access.writable_scope())
-            request = ingestion.request(paths, manifest, checked, sitemap)
-            return self._submit(ingestion.queue(request))
+        from truespan.engine.ingestion import IngestJobs
+
+        sources = IngestJob(paths, manifest=manifest, sitemap=sitemap, **options)
+        others = (domain_key, update_alias, golden, jobs, on_progress, on_prune)
+        if sources.uploads and any(others):
+            raise InvalidArgument("Uploads can only be combined with labels of documents.")
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
             raise InvalidArgument("Golden queries need update_alias.")
 
         def run() -> IngestReport:
-            ingestion = self._ingest_jobs(target.writable_scope())
-            request = ingestion.request(paths, manifest, checked, sitemap)
-            report = ingestion.run(request, jobs=jobs, on_progress=on_progress, on_prune=on_prune)
+            ingestion = IngestJobs(target.components, target.writable_scope())
+            with ingestion.prepare(sources) as request:
+                report = ingestion.run(
+                    request, jobs=jobs, on_progress=on_progress, on_prune=on_prune
+                )
             # Finish erasures that a deletion could not do at once.
             self.access.components.remover().finish_erasures(urgent=True)
             return report
@@ -182,8 +129,7 @@ class WorldIngestion:
             InvalidArgument: A text is no string, an id is no file name or occurs twice, or there
                 are not as many ids or metadata as texts.
         """
-        declared = DocumentOptions.from_arguments(**options)
-        return self._ingest_now(as_uploads(texts, ids, metadata), declared)
+        return self.ingest(as_uploads(texts, ids, metadata), **options)
 
     @list_arguments
     def add_text(
@@ -203,51 +149,10 @@ class WorldIngestion:
             id: Name of the text; None for its hash.
             title: Title; default: that of the text, or its name.
         """
-        declared = DocumentOptions.from_arguments(title=title, source_url=source_url, **options)
         ids = None if id is None else [id]
         labels = None if metadata is None else [metadata]
-        return self._ingest_now(as_uploads([text], ids, labels), declared)
-
-    def _ingest_uploads(
-        self, uploads: Sequence[Upload], declared: DocumentOptions, background: bool
-    ) -> IngestReport | Job:
-        if background:
-            # Refuse before files are stored.
-            self.access.components.queue.require_room()
-            with self._receive(uploads, declared) as (jobs, request):
-                job = jobs.queue(request)
-            return self._submit(job)
-        return self._ingest_now(uploads, declared)
-
-    def _ingest_now(self, uploads: Sequence[Upload], declared: DocumentOptions) -> IngestReport:
-        with self._receive(uploads, declared) as (jobs, request):
-            return jobs.run(request)
-
-    @contextmanager
-    def _receive(
-        self, uploads: Sequence[Upload], declared: DocumentOptions
-    ) -> Iterator[tuple[IngestJobs, IngestRequest]]:
-        """Store uploads and yield the request to ingest them; the files go if the block fails."""
-        from truespan.ingest.requests import IngestRequest
-
-        components, checked = self.access.components, check_uploads(uploads)
-        jobs = self._ingest_jobs(self.access.writable_scope())
-        components.preparation.check(declared)
-        if components.uploads is None:
-            raise NotAllowed("upload")
-        with components.uploads.receive(jobs.scope.world, checked) as batch:
-            yield jobs, IngestRequest(uploads=batch, options=IngestOptions(declared))
-
-    def _ingest_jobs(self, scope: Scope) -> IngestJobs:
-        from truespan.engine.ingestion import IngestJobs
-
-        return IngestJobs(self.access.components, scope)
-
-    def _submit(self, job: Job) -> Job:
-        from truespan.engine.jobs import submit_job
-
-        submit_job(self.access.components, self.access.record().id, job)
-        return job
+        uploads = as_uploads([text], ids, labels)
+        return self.ingest(uploads, title=title, source_url=source_url, **options)
 
     def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
         """Return the access to a domain of this world; a new domain starts from this target."""
@@ -270,6 +175,8 @@ def as_uploads(
     is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
     if not is_list or not all(isinstance(text, str) for text in texts):
         raise InvalidArgument("texts must be a list of strings.")
+    if not texts:
+        raise InvalidArgument("There is no text to add.")
     for name, values in (("ids", ids), ("metadata", metadata)):
         if values is not None and len(values) != len(texts):
             raise InvalidArgument(
@@ -284,17 +191,3 @@ def as_uploads(
         )
         for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
-
-
-def _split_uploads(sources: Sources) -> tuple[list[Upload], Paths]:
-    """Return the uploads among sources, and the paths; raise InvalidArgument for both."""
-    if isinstance(sources, Upload):
-        return [sources], ()
-    if isinstance(sources, str | PurePath) or not isinstance(sources, Iterable):
-        return [], sources
-    given = [*sources]
-    uploads = [source for source in given if isinstance(source, Upload)]
-    paths = [source for source in given if not isinstance(source, Upload)]
-    if uploads and paths:
-        raise InvalidArgument("Uploads cannot be combined with paths.")
-    return uploads, paths

@@ -1,27 +1,43 @@
-"""The jobs of a world, as its users see them: list, inspect, cancel and resume."""
+"""The jobs of a world, as its users see them: submit, list, inspect, cancel and resume."""
 
 from __future__ import annotations
 
 import builtins
-from typing import Literal, overload
+
+from msgspec.json import encode
 
 from truespan.engine.access import WorldPart
 from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
 from truespan.engine.jobs import (
+    DOCTOR,
     INGEST,
     MAINTENANCE,
     REINDEX,
+    REPAIR,
     discard_cancelled,
     find_job,
     is_resumable,
     require_resumable,
     submit_job,
+    submit_maintenance,
     with_real_state,
 )
 from truespan.errors import Conflict, InvalidArgument, NotAllowed, NotFound
 from truespan.ingest.report import IngestReport
-from truespan.types.job import Job, JobDocument, JobLine, JobState
+from truespan.tables import require, tables
+from truespan.types.job import (
+    DoctorJob,
+    IngestJob,
+    Job,
+    JobDocument,
+    JobLine,
+    JobState,
+    ReindexJob,
+    RepairJob,
+)
 from truespan.types.scope import Scope, Verb
+
+JobRequest = IngestJob | ReindexJob | RepairJob | DoctorJob
 
 
 class WorldJobs(WorldPart, frozen=True):
@@ -96,61 +112,78 @@ class WorldJobs(WorldPart, frozen=True):
         """
         return is_resumable(self._access.components, self._access.record().id, job)
 
-    @overload
-    def resume(self, job: str, *, background: Literal[True]) -> Job: ...
+    def submit(self, request: JobRequest | Job) -> Job:
+        """Queue work and return its job at once.
 
-    @overload
-    def resume(
-        self,
-        job: str,
-        *,
-        background: Literal[False] = False,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
-    ) -> IngestReport: ...
-
-    def resume(
-        self,
-        job: str,
-        *,
-        background: bool = False,
-        on_progress: OnProgress | None = None,
-        on_prune: OnPrune | None = None,
-    ) -> IngestReport | Job:
-        """Continue a job that failed, was cancelled or was interrupted.
+        Repairs or an examination that are queued already are not queued again; their job is
+        returned. A job that failed, was cancelled or was interrupted is continued.
 
         Args:
-            job: Id of the job.
-            background: Whether to queue the job again and return it at once; jobs other than
-                ingestions need it.
-            on_progress: Called with the progress after each step.
-            on_prune: Called with the documents that an ingestion is about to delete.
+            request: An `IngestJob`, `ReindexJob`, `RepairJob` or `DoctorJob`, or a stopped job.
 
         Raises:
             Conflict: The job is done, queued or running, or its uploads are gone.
-            InvalidArgument: The job is no ingestion, and `background` is not given.
+            SourceRefused: A path does not exist, or an upload is larger than a document may be.
         """
-        kind = self.get(job).kind
         access, components = self._access, self._access.components
-        if background:
-            if kind == REINDEX:
-                # Raises NotAllowed unless the caller may change generations.
-                access.generations_scope()
-            scope = access.maintenance_scope() if kind in MAINTENANCE else access.writable_scope()
-            earlier = require_resumable(components, scope, job)
-            components.queue.require_room()
-            owner = components.job_owner
-            if not components.store.jobs.requeue(scope, job, owner, seen=earlier.state, crashes=0):
-                raise Conflict(code="job_not_resumable", job=job, state=self.get(job).state)
-            resumed = self.get(job)
-            submit_job(components, scope.world, resumed)
-            return resumed
-        if kind != INGEST:
-            own = " or with 'generations.resume'" if kind == REINDEX else ""
+        match request:
+            case IngestJob():
+                job = self._queue_ingestion(request)
+            case ReindexJob():
+                kind = tables().jobs.get(REINDEX)
+                job = require(kind and kind.queue, "A reindex job", "quality")(access, request)
+            case RepairJob():
+                return submit_maintenance(components, access.maintenance_scope(), REPAIR)
+            case DoctorJob():
+                text = encode(request).decode()
+                return submit_maintenance(components, access.maintenance_scope(), DOCTOR, text)
+            case Job():
+                job = self._requeue(request.id)
+            case _:
+                raise InvalidArgument("request must be a request for a job, or a job.")
+        submit_job(components, access.record().id, job)
+        return job
+
+    def _queue_ingestion(self, request: IngestJob) -> Job:
+        if request.uploads:
+            # Refuse before files are stored.
+            self._access.components.queue.require_room()
+        jobs = IngestJobs(self._access.components, self._access.writable_scope())
+        with jobs.prepare(request) as prepared:
+            return jobs.queue(prepared)
+
+    def _requeue(self, job: str) -> Job:
+        access, components, kind = self._access, self._access.components, self.get(job).kind
+        if kind == REINDEX:
+            # Raises NotAllowed unless the caller may change generations.
+            access.generations_scope()
+        scope = access.maintenance_scope() if kind in MAINTENANCE else access.writable_scope()
+        seen, owner = require_resumable(components, scope, job).state, components.job_owner
+        components.queue.require_room()
+        if not components.store.jobs.requeue(scope, job, owner, seen=seen, crashes=0):
+            raise Conflict(code="job_not_resumable", job=job, state=self.get(job).state)
+        return self.get(job)
+
+    def resume(
+        self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None
+    ) -> IngestReport:
+        """Continue an ingestion that failed, was cancelled or was interrupted, in this process.
+
+        Args:
+            job: Id of the job.
+            on_progress: Called with the progress after each step.
+            on_prune: Called with the documents that the ingestion is about to delete.
+
+        Raises:
+            Conflict: The job is done, queued or running, or its uploads are gone.
+            InvalidArgument: The job is no ingestion.
+        """
+        if (kind := self.get(job).kind) != INGEST:
+            own = " or 'generations.resume'" if kind == REINDEX else ""
             raise InvalidArgument(
-                f"This is a {kind} job.", advice=f"Resume it with background=True{own}."
+                f"This is a {kind} job.", advice=f"Resume it with 'jobs.submit'{own}."
             )
-        jobs = IngestJobs(components, access.writable_scope())
+        jobs = IngestJobs(self._access.components, self._access.writable_scope())
         return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
 
     def _find(self, job: str) -> tuple[Scope, Job]:

@@ -183,7 +183,6 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
     "within": Argument("Folders that paths and links must not leave."),
     "manifest": Argument("A JSON Lines file that lists files with their labels."),
     "sitemap": Argument("URL of a sitemap whose pages are ingested."),
-    "background": Argument("Whether to queue the ingestion and return its job at once."),
     "golden": Argument(
         "File of golden queries; the alias moves only if the new generation scores no worse."
     ),

@@ -1,19 +1,72 @@
-"""Background jobs: their states, counts, documents, log lines and queue."""
+"""Background jobs: requests for them, their states, counts, documents, log lines and queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum, StrEnum
-from typing import TypeVar
+from pathlib import PurePath
+from typing import TypeVar, Unpack
 
 from msgspec import Struct, field
 
-from truespan.errors import StoreDamaged
+from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.types.ids import WorldId
+from truespan.types.maintenance import MAX_SAMPLE
+from truespan.types.request import check_whole
+from truespan.types.source import IngestArguments, IngestOptions, Upload, check_uploads
 
 T = TypeVar("T")
+Paths = str | PurePath | Sequence[str | PurePath]
+Sources = str | PurePath | Upload | Sequence[str | PurePath | Upload]
 MAX_CRASHES = 3
 """Number of crashes after which a job is no longer retried automatically."""
+
+
+class IngestJob:
+    """Sources to ingest as a job, given by the arguments that `World.ingest` has for them."""
+
+    def __init__(
+        self,
+        paths: Sources = (),
+        *,
+        manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> None:
+        self.options = IngestOptions.from_arguments(**options)
+        # A caller without a type checker may pass anything.
+        given = [paths] if isinstance(paths, str) or not isinstance(paths, Iterable) else [*paths]
+        uploads = [source for source in given if isinstance(source, Upload)]
+        self.paths = [source for source in given if not isinstance(source, Upload)]
+        if uploads and self.paths:
+            raise InvalidArgument("Uploads cannot be combined with paths.")
+        self.uploads = check_uploads(uploads) if uploads else ()
+        self.manifest, self.sitemap = manifest, sitemap
+        labels = IngestOptions(self.options.declared)
+        if uploads and (manifest or sitemap or self.options != labels):
+            raise InvalidArgument("Uploads can only be combined with labels of documents.")
+
+
+class ReindexJob(Struct, frozen=True):
+    """A generation to build as a job; see `Generations.reindex`."""
+
+    model: str | None = None
+    chunking: str | None = None
+
+
+class RepairJob(Struct, frozen=True):
+    """Queued repairs to apply as a job; see `World.repair`."""
+
+
+class DoctorJob(Struct, frozen=True):
+    """An examination as a job, whose lines are the findings; see `World.doctor`."""
+
+    apply: bool = False
+    embed_sample: int = 0
+    self_test: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole("embed_sample", self.embed_sample, 0, MAX_SAMPLE)
 
 
 class JobState(StrEnum):

@@ -14,7 +14,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
 from truespan.errors import (
@@ -30,10 +29,11 @@ from truespan.ingest import requests
 from truespan.ingest.report import IngestReport
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.protocols import Clock
-from truespan.types.source import IngestArguments, IngestOptions
+from truespan.types.job import IngestJob, Paths
+from truespan.types.source import IngestArguments
 
 if TYPE_CHECKING:
-    from truespan.engine.documents import Documents, Paths
+    from truespan.engine.documents import Documents
 
 SETTLE_SECONDS = 1.0
 """Seconds between two scans that must see the same state."""
@@ -291,8 +291,8 @@ def watch(
         return IngestJobs(components, access.writable_scope())
 
     jobs = make_jobs()
-    checked = replace(IngestOptions.from_arguments(**options), prune=True)
-    request = jobs.request(folders, None, checked)
+    options["prune"] = True
+    request = jobs.request(IngestJob(folders, **options))
     roots = requests.find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
     if len(roots) < len(request.paths) or any(root.pattern for root in roots):
         raise InvalidArgument("Only folders can be watched.", advice="Name the file's folder.")

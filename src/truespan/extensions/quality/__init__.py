@@ -10,7 +10,7 @@ the same results give the same numbers on every machine.
 
 from __future__ import annotations
 
-from truespan.tables import Commands, Tables
+from truespan.tables import Commands, JobKind, Tables
 
 _HERE = "truespan.extensions.quality"
 
@@ -26,6 +26,8 @@ def register(tables: Tables) -> None:
         ),
     )
     tables.gates["golden"] = f"{_HERE}.world:ask_golden"
-    tables.jobs["reindex"] = f"{_HERE}.generations:run_reindex_job"
+    tables.jobs["reindex"] = JobKind(
+        queue=f"{_HERE}.generations:queue_reindex_job", run=f"{_HERE}.generations:run_reindex_job"
+    )
     tables.members["World.evaluation"] = f"{_HERE}.world:evaluation_of"
     tables.members["World.generations"] = f"{_HERE}.generations:generations_of"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from shlex import quote
-from typing import Literal, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,14 +12,14 @@ from msgspec.structs import replace
 from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.components import Components
-from truespan.engine.ingestion import IngestJobs
+from truespan.engine.ingestion import IngestJobs, OnProgress
 from truespan.engine.jobs import REINDEX, require_resumable
 from truespan.engine.world import World
 from truespan.extensions.quality.build import ReindexReport, build_generation
 from truespan.extensions.quality.evaluate import Evaluation
 from truespan.extensions.quality.world import Candidate, Golden, WorldEvaluation
 from truespan.ingest.indexing import prepare_index
-from truespan.ingest.report import IngestDeps, IngestReport, JobLog, Progress
+from truespan.ingest.report import IngestDeps, IngestReport, JobLog
 from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.leaks import leaks
 from truespan.maintenance.doctor.plan import Finding
@@ -28,7 +27,7 @@ from truespan.observer import RequestTrace
 from truespan.tables import import_member, tables
 from truespan.types.bundle import Notice
 from truespan.types.document import ALLOWED_DROP, GenerationRecord, Verdict
-from truespan.types.job import Job, JobOrder, JobState, Urgency, read_request
+from truespan.types.job import Job, JobState, ReindexJob, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import check_whole, require_domain_key
 from truespan.types.scope import MAX_GENERATION, Scope
@@ -39,8 +38,6 @@ MAX_PROMOTION_ATTEMPTS = 5
 
 _HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
 """Findings that do not prevent the promotion of a generation."""
-
-OnProgress = Callable[[Progress], None]
 
 
 class Promotion(Struct, frozen=True):
@@ -73,31 +70,14 @@ class Generations(WorldPart, frozen=True):
                 return record
         raise errors.NotFound("generation", number)
 
-    @overload
-    def reindex(
-        self, *, background: Literal[True], model: str | None = None, chunking: str | None = None
-    ) -> Job: ...
-
-    @overload
     def reindex(
         self,
         *,
         model: str | None = None,
         chunking: str | None = None,
         generation: int | None = None,
-        background: Literal[False] = False,
         on_progress: OnProgress | None = None,
-    ) -> ReindexReport: ...
-
-    def reindex(
-        self,
-        *,
-        model: str | None = None,
-        chunking: str | None = None,
-        generation: int | None = None,
-        background: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> ReindexReport | Job:
+    ) -> ReindexReport:
         """Build a generation next to the others; no request uses it until it is promoted.
 
         Args:
@@ -105,7 +85,6 @@ class Generations(WorldPart, frozen=True):
                 the default.
             chunking: Name of a chunking profile for all documents.
             generation: Number of a generation to complete instead of building a new one.
-            background: Whether to queue the work and return its job at once.
             on_progress: Called with the progress after each step.
 
         Raises:
@@ -113,23 +92,10 @@ class Generations(WorldPart, frozen=True):
         """
         if generation is not None and (model is not None or chunking is not None):
             raise errors.InvalidArgument("An existing generation keeps its model and its chunking.")
-        if background:
-            if generation is not None:
-                raise errors.InvalidArgument("A generation is completed without background=True.")
-            return self._queue_reindex(model, chunking)
         self._delete_retired()
         if generation is not None:
             return self._start(self._scope_of(generation), on_progress)
         return self._start(self._scope_for(model, chunking), on_progress)
-
-    def _queue_reindex(self, model: str | None, chunking: str | None) -> Job:
-        components = self._access.components
-        components.queue.require_room()
-        scope = self._scope_for(model, chunking)
-        request = json.dumps({"generation": scope.generation.number})
-        job = components.store.jobs.add(scope, REINDEX, request, components.job_owner, queued=True)
-        components.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
-        return job
 
     def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
         """Continue a reindex job that failed, was cancelled or was interrupted.
@@ -455,6 +421,16 @@ def _generation_of(request: str) -> int:
 def generations_of(world: World) -> Generations:
     """Return the generations of a world."""
     return Generations(world.access)
+
+
+def queue_reindex_job(access: WorldAccess, request: ReindexJob) -> Job:
+    """Store a job that fills a new generation."""
+    components = access.components
+    # Refuse before a generation is added.
+    components.queue.require_room()
+    scope = Generations(access)._scope_for(request.model, request.chunking)
+    stored = json.dumps({"generation": scope.generation.number})
+    return components.store.jobs.add(scope, REINDEX, stored, components.job_owner, queued=True)
 
 
 def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
-from truespan.types.job import Job
+from truespan.types.job import IngestJob, Job
 from truespan.types.source import DocumentArguments, Upload, is_page
 
 SAMPLE_NAME = "the-glass-ferry.md"
@@ -25,7 +25,7 @@ def ingest_pages(
     """Queue web pages, or the pages of a sitemap. Unlike `World.ingest`, never reads a file."""
     if not all(isinstance(url, str) and is_page(url) for url in urls):
         raise InvalidArgument("The address of a page must begin with http:// or https://.")
-    return world.ingest(urls, sitemap=sitemap, prune=prune, background=True, **options)
+    return world.jobs.submit(IngestJob(urls, sitemap=sitemap, prune=prune, **options))
 
 
 def sample_book() -> Upload:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec.structs import asdict
-
 from truespan import errors
 from truespan.engine.world import World
 from truespan.extensions.quality.generations import Promotion
 from truespan.extensions.server.http import requests, schemas
 from truespan.extensions.server.http.operation import CallContext, Event, JobStream, Reply, Routes
-from truespan.types.job import Job
+from truespan.types.job import DoctorJob, Job, ReindexJob, RepairJob
 from truespan.wire.serialize import record_data
 
 _JOBS = "/v1/worlds/{world}/jobs"
@@ -107,7 +105,7 @@ def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     repeated.
     """
     world = context.world()
-    return accept_job(world, world.jobs.resume(context.path["job"], background=True))
+    return accept_job(world, world.jobs.submit(world.jobs.get(context.path["job"])))
 
 
 @jobs.post(
@@ -125,8 +123,8 @@ def examine_world(context: CallContext, body: requests.DoctorRequest) -> Reply[s
     if body.repair:
         if body.apply:
             raise errors.InvalidArgument("Give either apply or repair.")
-        return accept_job(world, world.repair(background=True))
-    return accept_job(world, world.doctor(apply=body.apply, background=True))
+        return accept_job(world, world.jobs.submit(RepairJob()))
+    return accept_job(world, world.jobs.submit(DoctorJob(body.apply)))
 
 
 @generations.get(_GENERATIONS)
@@ -149,7 +147,7 @@ def reindex(context: CallContext, body: requests.NewGeneration) -> Reply[schemas
     one. The generation is not used before it is promoted.
     """
     world = context.world()
-    return accept_job(world, world.generations.reindex(**asdict(body), background=True))
+    return accept_job(world, world.jobs.submit(ReindexJob(body.model, body.chunking)))
 
 
 @generations.post(

@@ -18,6 +18,7 @@ from truespan.extensions.server.http.operation import CallContext, Reply, Routes
 from truespan.extensions.server.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.extensions.server.sources import ingest_pages, sample_book
 from truespan.types.document import Facets
+from truespan.types.job import IngestJob
 from truespan.types.picture import PagePicture
 from truespan.types.reading import SentencePage
 from truespan.types.request import Defaults
@@ -206,7 +207,7 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     becomes a new revision of that document.
     """
     world, uploads = context.world(), [Upload(*file) for file in body.files]
-    return accept_job(world, world.ingest(uploads, **body.declared, background=True))
+    return accept_job(world, world.jobs.submit(IngestJob(uploads, **body.declared)))
 
 
 @documents.post(
@@ -234,10 +235,10 @@ def ingest_sources(
     if body.sample:
         if any(value is not None for value in labels.values()):
             raise errors.InvalidArgument("The sample book takes no labels.")
-        return accept_job(world, world.ingest(sample_book(), kind="book", background=True))
+        return accept_job(world, world.jobs.submit(IngestJob(sample_book(), kind="book")))
     if any(texts.values()):
         uploads = as_uploads(**texts)
-        return accept_job(world, world.ingest(uploads, **labels, background=True))
+        return accept_job(world, world.jobs.submit(IngestJob(uploads, **labels)))
     return accept_job(world, ingest_pages(world, **pages, **labels))
 
 
