@@ -31,7 +31,7 @@ from bench.scifact import (
 )
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.extensions.quality.compare import randomisation_test
+from truespan.extensions.quality.calibrate import largest_gain_test
 from truespan.types.bundle import Passage
 from truespan.types.request import FUSED_WEIGHT
 
@@ -124,7 +124,9 @@ def compared(
     """Return two means over the same claims, and say how likely their difference is chance."""
     pairs = [(scored(ours[id], judgements[id]), scored(theirs[id], judgements[id])) for id in ours]
     mine, other = fmean(pair[0] for pair in pairs), fmean(pair[1] for pair in pairs)
-    chance = randomisation_test([one - two for one, two in pairs], seed=1)
+    differences = [one - two for one, two in pairs]
+    # In both directions: the paired two-sided randomisation test.
+    chance = largest_gain_test([differences, [-one for one in differences]], seed=1)
     say(f"{name} {mine:.4f}, {peer} {other:.4f}: p = {chance:.3f} over {len(pairs)} claims")
     return Figure(name, mine, "", peer, other, mine / other, Target(1.0, at_least=True))
 

@@ -36,7 +36,7 @@ from bench.scifact import (
     write_files,
 )
 from truespan.engine.world import World
-from truespan.extensions.quality.compare import randomisation_test
+from truespan.extensions.quality.calibrate import largest_gain_test
 from truespan.extensions.quality.evaluate import phrase_matcher
 from truespan.types import request
 from truespan.types.request import Mode, RankPart
@@ -358,7 +358,8 @@ def is_even(id: str) -> bool:
 def chance(ours: Mapping[str, Score], theirs: Mapping[str, Score], place: int = 0) -> float:
     """Return how likely so large a difference of a metric is if both were as good."""
     differences = [ours[id].figures()[place] - theirs[id].figures()[place] for id in ours]
-    return randomisation_test(differences, seed=1)
+    # In both directions: the paired two-sided randomisation test.
+    return largest_gain_test([differences, [-one for one in differences]], seed=1)
 
 
 def figures(found: Mapping[str, Scores]) -> list[Figure]:

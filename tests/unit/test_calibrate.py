@@ -9,7 +9,13 @@ import pytest
 
 from truespan.engine.calibration import auc_of
 from truespan.errors import InvalidArgument
-from truespan.extensions.quality.calibrate import Curve, calibrate, curve_of, unrelated_high
+from truespan.extensions.quality.calibrate import (
+    Curve,
+    calibrate,
+    curve_of,
+    largest_gain_test,
+    unrelated_high,
+)
 from truespan.extensions.quality.evaluate import ScoredHit
 
 
@@ -180,3 +186,19 @@ def test_contract_constants_separate_nothing_on_compressed_model() -> None:
     compressed = spread(0.36, 0.48, 500)
     assert 0.15 < 0.3 < min(compressed)
     assert unrelated_high(compressed) < 0.55
+
+
+def test_largest_gain_test_accounts_for_the_choice() -> None:
+    gains = [1.0] * 16 + [-1.0] * 7
+    mixed = [
+        [gain if (n * (row + 2)) % 7 else -gain for n, gain in enumerate(gains)] for row in range(6)
+    ]
+
+    alone = largest_gain_test([gains], seed=1)
+
+    # One alternative: the share of the sums of 23 signs that are at least 9.
+    assert alone == pytest.approx(sum(math.comb(23, n) for n in range(16, 24)) / 2**23, abs=0.01)
+    assert largest_gain_test([gains, gains], seed=1) == alone
+    assert largest_gain_test([gains, *mixed], seed=1) > 1.5 * alone
+    assert largest_gain_test([gains], seed=1) == alone
+    assert largest_gain_test([[0.0, 0.0], [0.0, 0.0]], seed=1) == 1.0

@@ -1,23 +1,16 @@
-"""Comparing two evaluations, the tests of significance, and the gate."""
+"""Comparing two evaluations, and the gate."""
 
 import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from itertools import product
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from truespan.errors import IndexUnavailable, InvalidArgument
-from truespan.extensions.quality.compare import (
-    Comparison,
-    compare,
-    gate,
-    largest_gain_test,
-    randomisation_test,
-)
+from truespan.extensions.quality.compare import Comparison, compare, gate
 from truespan.extensions.quality.evaluate import Evaluation, Found, evaluate
 from truespan.extensions.quality.golden import Expected, GoldenQuery
 from truespan.extensions.quality.tables import comparison_table
@@ -145,34 +138,6 @@ def test_allowed_drop_out_of_range_is_refused(allowed: float) -> None:
         gate(changed({"a": 1}, {"a": 1}), allowed)
 
 
-def test_randomisation_of_few_differences_is_exact() -> None:
-    differences = [0.3, -0.1, 0.25, 0.0, 0.5, -0.05, 0.2]
-    sums = [
-        sum(sign * one for sign, one in zip(signs, differences, strict=True))
-        for signs in product((1, -1), repeat=len(differences))
-    ]
-    extreme = [one for one in sums if abs(one) >= abs(sum(differences)) - 1e-9]
-    assert randomisation_test(differences, seed=1) == pytest.approx(len(extreme) / len(sums))
-
-
-def test_randomisation_test_approximates_the_exact_test() -> None:
-    few = [0.3, -0.1, 0.25, 0.5, -0.05, 0.2, 0.1, -0.2, 0.15, -0.3, 0.05, 0.35, -0.15, 0.4, 0.45]
-    # Differences too small to matter make it go by chance without changing the right answer.
-    many = [*few, 2e-9, -2e-9]
-    assert randomisation_test(many, seed=1) == pytest.approx(
-        randomisation_test(few, seed=1), abs=0.02
-    )
-
-
-def test_randomisation_depends_on_its_seed_and_finds_equals_equal() -> None:
-    differences = [(-1) ** place * place / 40 + 0.05 for place in range(40)]
-    answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]
-    assert answers[0] == answers[1] != answers[2]
-    assert answers[0] == pytest.approx(answers[2], abs=0.03)
-    assert randomisation_test([0.0] * 30, seed=1) == 1.0
-    assert randomisation_test([], seed=1) == 1.0
-
-
 def test_table_shows_metrics_changed_queries_and_verdict() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1})
     lines = comparison_table(comparison, gate(comparison)).splitlines()
@@ -181,19 +146,3 @@ def test_table_shows_metrics_changed_queries_and_verdict() -> None:
     movers = [line.split() for line in lines if line.startswith(("b what", "c what"))]
     assert [line[-1] for line in movers] == ["-1.0000", "+0.3691"]
     assert "The gate does not hold:" in lines
-
-
-def test_largest_gain_test_accounts_for_the_choice() -> None:
-    gains = [1.0] * 16 + [-1.0] * 7
-    mixed = [
-        [gain if (n * (row + 2)) % 7 else -gain for n, gain in enumerate(gains)] for row in range(6)
-    ]
-
-    alone = largest_gain_test([gains], seed=1)
-
-    # One alternative: half of the two-sided test.
-    assert alone == pytest.approx(randomisation_test(gains, seed=1) / 2, abs=0.01)
-    assert largest_gain_test([gains, gains], seed=1) == alone
-    assert largest_gain_test([gains, *mixed], seed=1) > 1.5 * alone
-    assert largest_gain_test([gains], seed=1) == alone
-    assert largest_gain_test([[0.0, 0.0], [0.0, 0.0]], seed=1) == 1.0

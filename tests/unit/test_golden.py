@@ -12,7 +12,7 @@ from tests.support.failures import raises_code
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.core.fields import FieldError
 from truespan.errors import Interrupted, InvalidArgument
-from truespan.extensions.quality.compare import randomisation_test
+from truespan.extensions.quality.calibrate import largest_gain_test
 from truespan.extensions.quality.golden import (
     MAX_GRADE,
     MAX_LINE_LENGTH,
@@ -254,7 +254,7 @@ def test_golden_parsing_is_limited_and_can_be_cancelled() -> None:
         with use_cancel_token(token), pytest.raises(Interrupted):
             parse_golden(name, text)
     with use_cancel_token(token), pytest.raises(Interrupted):
-        randomisation_test([0.1, -0.2] * 50, seed=1)
+        largest_gain_test([[0.1, -0.2] * 50], seed=1)
 
 
 def test_query_is_marked_as_absent() -> None:

@@ -11,16 +11,17 @@ if its gain is larger than chance explains, given that the best of several was c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import shake_256
+from itertools import compress, groupby
 from math import ceil, isfinite
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.core.cancel import check_cancelled
 from truespan.engine.calibration import MIN_AUC, auc_of, round_calibration
 from truespan.errors import InvalidArgument
-from truespan.extensions.quality.compare import SEED, largest_gain_test
 from truespan.extensions.quality.evaluate import (
     Evaluation,
     ScoredHit,
@@ -35,6 +36,10 @@ MIN_HITS = 20
 FEW_HITS = 10
 UNRELATED_SHARE = 0.95
 _ROUNDING = 1e-9
+_SEED = 20_260_101
+_ROUNDS = 10_000
+_SCALE = 10**9
+_LOWEST_BIT = bytes(value & 1 for value in range(256))
 
 
 class CurvePoint(Struct, frozen=True):
@@ -302,7 +307,7 @@ def propose_evidence(queries: Sequence[WeighedQuery], in_force: float) -> Eviden
         for threshold in thresholds
         if threshold != current.threshold
     ]
-    p = largest_gain_test(gains, seed=SEED)
+    p = largest_gain_test(gains, seed=_SEED)
     figures = (
         f"{_describe(best)} instead of {_describe(current)}, "
         f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"
@@ -312,6 +317,38 @@ def propose_evidence(queries: Sequence[WeighedQuery], in_force: float) -> Eviden
         return replace(found, p=p, message=f"Keep {in_force:g}: {text}.")
     message = f"{best.threshold:g} instead of {in_force:g}: {figures}."
     return replace(found, p=p, proposed=best.threshold, message=message)
+
+
+def largest_gain_test(gains: Sequence[Sequence[float]], *, seed: int) -> float:
+    """Return the p-value of the largest mean gain of several alternatives over one baseline.
+
+    Each row has the gains of one alternative, query by query. A round reverses the gains of some
+    queries in all rows and counts if any row reaches the largest sum. So the p-value accounts for
+    the choice: the best of several alternatives looks better by chance than a single one.
+    """
+    whole = [[round(value * _SCALE) for value in row] for row in gains]
+    changed = [query for query in zip(*whole, strict=True) if any(query)]
+    if not changed:
+        return 1.0
+    rows = list(zip(*changed, strict=True))
+    totals = [sum(row) for row in rows]
+    largest, extreme = max(totals), 0
+    for reversals in _reversals(len(changed), seed):
+        reached = (
+            total - 2 * sum(compress(row, reversals))
+            for row, total in zip(rows, totals, strict=True)
+        )
+        extreme += max(reached) >= largest
+    return (extreme + 1) / (_ROUNDS + 1)
+
+
+def _reversals(count: int, seed: int) -> Iterator[bytes]:
+    """Yield, for each round, whether each of `count` differences is reversed."""
+    bits = shake_256(f"truespan paired randomisation {seed}".encode())
+    signs = bits.digest(count * _ROUNDS).translate(_LOWEST_BIT)
+    for start in range(0, len(signs), count):
+        check_cancelled()
+        yield signs[start : start + count]
 
 
 def _count_errors(

@@ -58,7 +58,7 @@ def evaluate(
     if as_json:
         echo(to_json(report))
     elif report.comparisons and verdict is None:
-        compared = report.title, report.names, report.evaluations, report.comparisons
+        compared = report.title, report.names, report.evaluations
         echo(modes_table(*compared, per_query=per_query).rstrip("\n"))
     else:
         echo((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))

@@ -7,12 +7,9 @@ because a comparison that silently leaves queries out means nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import shake_256
-from itertools import compress
 
 from msgspec import Struct
 
-from truespan.core.cancel import check_cancelled
 from truespan.extensions.quality.evaluate import (
     LABELS,
     NAMES,
@@ -26,13 +23,8 @@ from truespan.types.bundle import Notice
 from truespan.types.document import ALLOWED_DROP, Verdict
 from truespan.types.request import check_share
 
-SEED = 20_260_101
 EQUAL_WITHIN = 1e-9
 """Maximum difference that counts as rounding."""
-ROUNDS = 10_000
-_EXACT_UP_TO = 16
-_SCALE = 10**9
-_LOWEST_BIT = bytes(value & 1 for value in range(256))
 
 
 class QueryChange(Struct, frozen=True):
@@ -47,7 +39,7 @@ class QueryChange(Struct, frozen=True):
 
 
 class MetricChange(Struct, frozen=True):
-    """Change of one metric over the queries that have it, with its significance."""
+    """Change of one metric over the queries that have it."""
 
     name: str
     old: float
@@ -56,7 +48,6 @@ class MetricChange(Struct, frozen=True):
     better: int
     worse: int
     same: int
-    randomisation_p: float
 
     @property
     def difference(self) -> float:
@@ -88,8 +79,8 @@ class Comparison(Struct, frozen=True):
     """
 
 
-def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison:
-    """Compare query by query; `seed` selects the reversals of the randomisation test."""
+def compare(old: Evaluation, new: Evaluation) -> Comparison:
+    """Compare query by query."""
     before = {result.id: result for result in old.results}
     after = {result.id: result for result in new.results}
     shared = [(before[id], result) for id, result in after.items() if id in before]
@@ -117,7 +108,7 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         old_name=old.name,
         new_name=new.name,
         changes=changes,
-        metrics=tuple(_metric_changes(changes, seed)),
+        metrics=tuple(_metric_changes(changes)),
         better=better,
         worse=worse,
         same=same,
@@ -156,14 +147,13 @@ def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
     return better, worse, len(differences) - better - worse
 
 
-def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[MetricChange]:
+def _metric_changes(changes: Sequence[QueryChange]) -> Iterator[MetricChange]:
     for name in NAMES:
         values = [(getattr(change.old, name), getattr(change.new, name)) for change in changes]
         pairs = [(old, new) for old, new in values if old is not None and new is not None]
         if not pairs:
             continue
-        differences = [new - old for old, new in pairs]
-        better, worse, same = _count_changes(differences)
+        better, worse, same = _count_changes([new - old for old, new in pairs])
         yield MetricChange(
             name=name,
             old=mean(old for old, _ in pairs) or 0.0,
@@ -172,14 +162,12 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
             better=better,
             worse=worse,
             same=same,
-            randomisation_p=randomisation_test(differences, seed=seed),
         )
 
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     """Check that no mean drops by more than `allowed_drop` and all queries were compared."""
-    # Only the size of a drop counts, not its significance: a significant drop within the allowance
-    # passes, and a larger drop fails even if it may be chance.
+    # A drop above the allowance fails even if it may be chance.
     check_share("The allowed drop", allowed_drop)
     left_out = {
         "only in the old": comparison.only_old,
@@ -199,7 +187,7 @@ def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
         if -metric.difference > allowed_drop + EQUAL_WITHIN:
             message = (
                 f"{LABELS[metric.name]} falls from {metric.old:.4f} to {metric.new:.4f}, by more "
-                f"than the {allowed_drop:g} allowed (p = {metric.randomisation_p:.3f})."
+                f"than the {allowed_drop:g} allowed."
             )
             reasons.append(Notice("metric_dropped", message))
     return Verdict(not reasons, tuple(reasons))
@@ -233,61 +221,3 @@ def gate_generation(
         message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {min_hit_rate:g} asked for."
         reasons.append(Notice("hit_rate_too_low", message))
     return Verdict(not reasons, tuple(reasons))
-
-
-def randomisation_test(differences: Sequence[float], *, seed: int) -> float:
-    """Return the p-value of the two-sided paired randomisation test."""
-    # With few differences all reversals are tried, with more differences `ROUNDS` of them, chosen
-    # by `seed` alone. Sums are of whole numbers, so that neither order nor machine decides a tie.
-    whole = [round(value * _SCALE) for value in differences if abs(value) > EQUAL_WITHIN]
-    if len(whole) <= _EXACT_UP_TO:
-        return _exact(whole)
-    total = sum(whole)
-    extreme = 0
-    for reversals in _reversals(len(whole), seed):
-        extreme += abs(total - 2 * sum(compress(whole, reversals))) >= abs(total)
-    return (extreme + 1) / (ROUNDS + 1)
-
-
-def largest_gain_test(gains: Sequence[Sequence[float]], *, seed: int) -> float:
-    """Return the p-value of the largest mean gain of several alternatives over one baseline.
-
-    Each row has the gains of one alternative, query by query. A round reverses the gains of some
-    queries in all rows and counts if any row reaches the largest sum. So the p-value accounts for
-    the choice: the best of several alternatives looks better by chance than a single one.
-    """
-    whole = [[round(value * _SCALE) for value in row] for row in gains]
-    changed = [query for query in zip(*whole, strict=True) if any(query)]
-    if not changed:
-        return 1.0
-    rows = list(zip(*changed, strict=True))
-    totals = [sum(row) for row in rows]
-    largest, extreme = max(totals), 0
-    for reversals in _reversals(len(changed), seed):
-        reached = (
-            total - 2 * sum(compress(row, reversals))
-            for row, total in zip(rows, totals, strict=True)
-        )
-        extreme += max(reached) >= largest
-    return (extreme + 1) / (ROUNDS + 1)
-
-
-def _reversals(count: int, seed: int) -> Iterator[bytes]:
-    """Yield, for each round, whether each of `count` differences is reversed."""
-    bits = shake_256(f"truespan paired randomisation {seed}".encode())
-    signs = bits.digest(count * ROUNDS).translate(_LOWEST_BIT)
-    for start in range(0, len(signs), count):
-        check_cancelled()
-        yield signs[start : start + count]
-
-
-def _exact(whole: Sequence[int]) -> float:
-    sums = {0: 1}
-    for value in whole:
-        spread: dict[int, int] = {}
-        for reached, count in sums.items():
-            for step in (reached + value, reached - value):
-                spread[step] = spread.get(step, 0) + count
-        sums = spread
-    extreme = sum(count for reached, count in sums.items() if abs(reached) >= abs(sum(whole)))
-    return extreme / 2 ** len(whole)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from itertools import combinations
 
 from truespan.core.graphemes import shorten
 from truespan.extensions.quality.calibrate import CalibrationReport, Curve
@@ -57,7 +56,7 @@ def summary_table(evaluation: Evaluation) -> str:
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
     """Return old and new for each metric, the queries that changed most, and the verdict."""
-    heads = ("metric", "old", "new", "change", "better", "worse", "same", "p")
+    heads = ("metric", "old", "new", "change", "better", "worse", "same")
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
     rows = [
         (
@@ -66,7 +65,6 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
             format_number(metric.new),
             format_change(metric.difference),
             *map(str, (metric.better, metric.worse, metric.same)),
-            format_number(metric.randomisation_p),
         )
         for metric in comparison.metrics
     ]
@@ -91,16 +89,14 @@ def modes_table(
     title: str,
     modes: Sequence[str],
     evaluations: Sequence[Evaluation],
-    comparisons: Sequence[Comparison],
     *,
     per_query: bool = False,
 ) -> str:
-    """Return a column for each mode, and the p-value of every pair of modes."""
+    """Return a column for each mode."""
     lines = [f"{one_line(title)}: {describe_counts(evaluations[0].totals)}", ""]
     if per_query:
         lines.append(_table([("query, nDCG or RR", *modes), *_query_rows(evaluations)]))
-    heads = ("metric", *modes, *(f"p {old}/{new}" for old, new in combinations(modes, 2)))
-    lines.append(_table([heads, *_mean_rows(evaluations, comparisons)]).rstrip("\n"))
+    lines.append(_table([("metric", *modes), *_mean_rows(evaluations)]).rstrip("\n"))
     for mode, evaluation in zip(modes, evaluations, strict=True):
         if failed := evaluation.totals.failed:
             lines.append(f"{failed} queries failed in the mode {mode}.")
@@ -109,19 +105,13 @@ def modes_table(
     return "\n".join(lines) + "\n"
 
 
-def _mean_rows(
-    evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]
-) -> list[tuple[str, ...]]:
+def _mean_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, ...]]:
     rows = []
     for name in NAMES:
         means = [getattr(evaluation.totals.metrics, name) for evaluation in evaluations]
         if all(mean is None for mean in means):
             continue
-        chances = [
-            next((metric.randomisation_p for metric in pair.metrics if metric.name == name), None)
-            for pair in comparisons
-        ]
-        rows.append((LABELS[name], *map(format_number, means), *map(format_number, chances)))
+        rows.append((LABELS[name], *map(format_number, means)))
     return rows
 
 

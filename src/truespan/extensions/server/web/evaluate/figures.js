@@ -69,17 +69,14 @@ function means(report, names, save) {
   const last = report.evaluations.at(-1);
   const rows = METRICS.map((name) => {
     const figures = report.evaluations.map((one) => one.totals.metrics[name]);
-    const chances = report.comparisons.map((one) => one.metrics.find((metric) => metric.name === name)?.randomisation_p);
-    return figures.some((one) => one !== null) && [measured(name, last), ...[...figures, ...chances].map((one) => number(one))];
+    return figures.some((one) => one !== null) && [measured(name, last), ...figures.map((one) => number(one))];
   });
-  const pairs = pairsOf(names).map(([old, other]) => `p ${old}/${other}`);
   return section(
     "means",
     make("div", { class: "evaluate-title" }, make("h3", { id: "evaluate-name", dir: "auto" }, report.title), save),
     make("p", { class: "evaluate-totals" }, [texts.counts.queries({ count: last.totals.queries }), ...counted(t.totals, last.totals)].join(", ")),
     notesOf(report),
-    table(t.means, [t.metric, ...names, ...pairs], rows.filter(Boolean), "figures-table means"),
-    report.comparisons.length > 0 && make("p", { class: "hint" }, t.chance),
+    table(t.means, [t.metric, ...names], rows.filter(Boolean), "figures-table means"),
   );
 }
 
@@ -88,8 +85,8 @@ function comparison(found, [old, other], verdict, key) {
   const counts = { unjudged: found.unjudged, failed_new: found.failed_new };
   for (const name of ["only_old", "only_new", "changed_queries", "newly_judged"]) counts[name] = found[name].length;
   const always = ["better", "worse", "same"].map((name) => `${found[name]} ${t.changes[name]}`);
-  const rows = found.metrics.map((one) => [t.metrics[one.name], number(one.old), number(one.new), signed(one.new - one.old), one.better, one.worse, one.same, number(one.randomisation_p)]);
-  const heads = [t.metric, t.old, t.new, t.difference, t.changes.better, t.changes.worse, t.changes.same, "p"];
+  const rows = found.metrics.map((one) => [t.metrics[one.name], number(one.old), number(one.new), signed(one.new - one.old), one.better, one.worse, one.same]);
+  const heads = [t.metric, t.old, t.new, t.difference, t.changes.better, t.changes.worse, t.changes.same];
   return section(
     "comparison",
     make("h3", {}, title),
