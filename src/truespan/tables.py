@@ -158,6 +158,9 @@ class Tables:
         self.components: dict[str, str] = {}
         """Components of a library by the names of their fields: the path of a function that takes
         the folder, the settings and other components."""
+        self.store_parts: dict[str, str] = {}
+        """Parts of the store by name: the path of a subclass of `Part`, which runs
+        statements on tables of the store."""
         self.observers: dict[str, str] = {}
         """Observers by the settings that turn them on: the path of a class."""
         self.pictures: dict[str, str] = {}

@@ -10,8 +10,8 @@ from truespan.cli.app import make_commands
 from truespan.extensions.server.http import app, bodies, pool, replies, server
 from truespan.extensions.server.http.openapi import HEADERS
 from truespan.extensions.server.library import MAX_KEY_LENGTH
+from truespan.extensions.server.request_rows import KEPT_SECONDS
 from truespan.settings.catalogue import Settings
-from truespan.types import token as replay
 
 PAGE = DOCS / "http.md"
 
@@ -38,7 +38,7 @@ def test_documented_limits_match_the_server() -> None:
         (f"{server.HEAD_SECONDS:g} seconds", ""), (f"{limits.body_seconds:g} seconds", ""),
         (f"{limits.upload_seconds:g} seconds", ""), ("any number", "http_requests_per_minute"),
         (f"{app.THREADS}", ""), (f"{app.CALLS_AT_ONCE}", ""), (f"{app.WAITING}", ""),
-        (f"{app.STREAMS}", ""), (f"{replay.KEPT_SECONDS // 3600} hours", ""),
+        (f"{app.STREAMS}", ""), (f"{KEPT_SECONDS // 3600} hours", ""),
     ]  # fmt: skip
     assert rows[13][0] == f"of these, begun within the last {pool.PATIENCE * 1000:g} ms"
     assert settings.http.requests_per_minute == 0

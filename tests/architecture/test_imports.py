@@ -64,13 +64,13 @@ EXTENSIONS = {
     },
     "quality": {
         "cli", "core", "engine", "errors", "files", "ingest", "maintenance", "observer",
-        "retrieval", "tables", "types", "wire",
+        "retrieval", "store", "tables", "types", "wire",
     },
     "server": {
         "cli", "core", "engine", "errors", "extensions/crawl", "extensions/proof",
         "extensions/quality", "ingest", "maintenance", "observer", "parsing", "protocols",
-        "providers", "retrieval", "settings", "text", "truespan", "tables", "types", "wire",
-        "wiring",
+        "providers", "retrieval", "settings", "store", "text", "truespan", "tables", "types",
+        "wire", "wiring",
     },
 }  # fmt: skip
 """The packages that each extension imports, other extensions included."""

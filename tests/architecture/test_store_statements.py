@@ -17,7 +17,10 @@ TABLES = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)")
 WITH_WORLD = (WORLD_TABLES | {"worlds"}) - SHARED_TABLES
 MIN_STATEMENTS = 150
 """Fewer would mean that this test no longer finds them."""
-COPY = STORE.parent / "extensions" / "cluster" / "copy.py"
+ROWS_OF_EXTENSIONS = [
+    STORE.parent / "extensions" / path
+    for path in ("cluster/copy.py", "quality/generation_rows.py", "server/request_rows.py")
+]
 NOT_OF_ONE_WORLD = {"sqlite.py", "postgres.py", "snapshot.py"}
 """Drivers, which find and create worlds, and copies of a whole file."""
 
@@ -33,7 +36,7 @@ IN_EVERY_WORLD = {
 
 def statements() -> Iterator[tuple[str, str]]:
     """Yield every statement with its place, composed of the constants of its module."""
-    for path in (COPY, *sorted(STORE.rglob("*.py"))):
+    for path in (*ROWS_OF_EXTENSIONS, *sorted(STORE.rglob("*.py"))):
         if path.name in NOT_OF_ONE_WORLD:
             continue
         name = ".".join(path.relative_to(STORE.parents[1]).with_suffix("").parts)

@@ -13,6 +13,7 @@ from tests.contract.store_contract import built, shown
 from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
 from truespan.errors import Interrupted, NotAllowed, StoreBusy
+from truespan.extensions.server.request_rows import KEPT_SECONDS
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState, QueryEntry
 from truespan.types.decision import AnswerMode
@@ -30,7 +31,7 @@ from truespan.types.job import (
 from truespan.types.maintenance import RevisionPart
 from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
-from truespan.types.token import KEPT_SECONDS, TokenRecord
+from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind, VerificationFailure
 
 HOSTILE = (
@@ -210,29 +211,29 @@ class RecordsContract:
     def test_idempotency_key_is_claimed_once_and_expires(self, lib: LibraryFixture) -> None:
         key, other = b"k" * 32, b"o" * 32
 
-        assert lib.store.limits.claim_key(key, b"f" * 32, "p1") is None
-        claim = lib.store.limits.claim_key(key, b"g" * 32, "p2")
+        assert lib.store.requests.claim_key(key, b"f" * 32, "p1") is None
+        claim = lib.store.requests.claim_key(key, b"g" * 32, "p2")
         assert claim is not None
         assert (claim.fingerprint, claim.process, claim.reply) == (b"f" * 32, "p1", None)
-        assert lib.store.limits.take_over_key(key, "p1", "p2")
-        assert not lib.store.limits.take_over_key(key, "p1", "p3")
-        lib.store.limits.keep_reply(key, "p2", b"\0reply")
-        lib.store.limits.release_key(key, "p2")
-        again = lib.store.limits.claim_key(key, b"f" * 32, "p4")
+        assert lib.store.requests.take_over_key(key, "p1", "p2")
+        assert not lib.store.requests.take_over_key(key, "p1", "p3")
+        lib.store.requests.keep_reply(key, "p2", b"\0reply")
+        lib.store.requests.release_key(key, "p2")
+        again = lib.store.requests.claim_key(key, b"f" * 32, "p4")
         assert again is not None
         assert again.reply == b"\0reply"
-        assert lib.store.limits.claim_key(other, b"f" * 32, "p1") is None
-        lib.store.limits.release_key(other, "p1")
-        assert lib.store.limits.claim_key(other, b"f" * 32, "p2") is None
+        assert lib.store.requests.claim_key(other, b"f" * 32, "p1") is None
+        lib.store.requests.release_key(other, "p1")
+        assert lib.store.requests.claim_key(other, b"f" * 32, "p2") is None
         lib.clock.time += KEPT_SECONDS + 1
-        assert lib.store.limits.claim_key(key, b"f" * 32, "p5") is None
+        assert lib.store.requests.claim_key(key, b"f" * 32, "p5") is None
 
     def test_concurrent_claims_of_a_key_have_one_winner(self, lib: LibraryFixture) -> None:
         claims: list[Any] = []
         threads = [
             threading.Thread(
                 target=lambda n=number: claims.append(
-                    lib.store.limits.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
+                    lib.store.requests.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
                 )
             )
             for number in range(6)
@@ -323,13 +324,13 @@ class RecordsContract:
         for store in (lib.store, second.store):
             monkeypatch.setattr(store._clock, "now", lambda: now)
         admitted = [
-            store.limits.count_request("one", 4)
+            store.requests.count_request("one", 4)
             for store in (lib.store, second.store)
             for _ in range(3)
         ]
-        other = lib.store.limits.count_request("two", 4)
+        other = lib.store.requests.count_request("two", 4)
         now += 15.0
-        again = [second.store.limits.count_request("one", 4) for _ in range(2)]
+        again = [second.store.requests.count_request("one", 4) for _ in range(2)]
 
         assert admitted == [0.0, 0.0, 0.0, 0.0, 15.0, 15.0]
         assert other == 0.0
@@ -402,7 +403,7 @@ class RecordsContract:
         assert lib.store.records.kept_calibration(scope) is None
         lib.store.records.keep_calibration(scope, measured)
         assert lib.store.records.kept_calibration(scope) == measured
-        other = lib.store.worlds.add_generation(scope, other_profile(model="x"), None)
+        other = lib.store.generations.add_generation(scope, other_profile(model="x"), None)
         assert lib.store.records.kept_calibration(Scope(OWNER, scope.world, other)) is None
         assert lib.store.records.forget_calibration(scope)
         assert not lib.store.records.forget_calibration(scope)
@@ -524,7 +525,7 @@ class RecordsContract:
             scope, [QueryEntry(text, vector_of(text), None, 1.0)], now=1.0
         )
         lib.store.records.keep_probes(scope, {text: vector_of(text)})
-        lib.store.worlds.move_alias(scope, text)
+        lib.store.generations.move_alias(scope, text)
         job = lib.store.jobs.add(scope, text, text, text)
         failed = JobDocument(text, text, DocumentState.FAILED, text, text)
         lib.store.jobs.record(

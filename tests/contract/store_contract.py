@@ -191,7 +191,7 @@ class StoreContract:
         scope = built(lib)
         first = shown(lib, scope, "The harbour light.")
         second = shown(lib, scope, "The garden wall.", "doc-2")
-        newer = replace(scope, generation=lib.store.worlds.add_generation(scope, WORDS, None))
+        newer = replace(scope, generation=lib.store.generations.add_generation(scope, WORDS, None))
 
         assert lib.store.revisions.missing_chunks(newer) == [first, second]
         assert lib.store.revisions.missing_chunks(newer.narrow(documents=[second.document])) == [
@@ -387,10 +387,10 @@ class StoreContract:
     def test_aliases_move_only_to_complete_generations_and_back(self, lib: LibraryFixture) -> None:
         scope = built(lib)
         ref = shown(lib, scope, "The harbour light.")
-        second = lib.store.worlds.add_generation(scope, other_profile(model="x"), None)
+        second = lib.store.generations.add_generation(scope, other_profile(model="x"), None)
         newer = Scope(OWNER, scope.world, second)
 
-        assert not lib.store.worlds.move_alias(newer, None)
+        assert not lib.store.generations.move_alias(newer, None)
         assert lib.store.revisions.missing_chunks(newer) == [ref]
         recut = lib.store.revisions.stored_text(newer, ref)
         assert recut is not None
@@ -400,23 +400,23 @@ class StoreContract:
         lib.store.documents.mark_embedded(
             newer, lib.store.chunks.pending(newer, ref, after=-1, limit=9)
         )
-        assert lib.store.worlds.move_alias(newer, None)
-        assert lib.store.worlds.move_alias(newer, "key")
-        assert lib.store.worlds.previous_generation(newer, None) == 1
+        assert lib.store.generations.move_alias(newer, None)
+        assert lib.store.generations.move_alias(newer, "key")
+        assert lib.store.generations.previous_generation(newer, None) == 1
         found = lib.store.worlds.find_domain(OWNER, "key")
         assert found is not None
         assert found.generation == second
         other = built(lib, "other")
         with raises_code("domain_not_found"):
-            lib.store.worlds.move_alias(other, "key")
+            lib.store.generations.move_alias(other, "key")
         with raises_code("generation_in_use"):
-            lib.store.worlds.retire_generation(newer)
+            lib.store.generations.retire_generation(newer)
         assert [one.domains for one in lib.store.worlds.generations(scope)] == [(), ("key",)]
 
-        lib.store.worlds.remove_domain(newer, "key")
-        lib.store.worlds.retire_generation(scope)
+        lib.store.generations.remove_domain(newer, "key")
+        lib.store.generations.retire_generation(scope)
         assert [one.number for one in lib.store.worlds.retired_generations(scope)] == [1]
-        lib.store.worlds.remove_generation(scope)
+        lib.store.generations.remove_generation(scope)
         assert [one.generation.number for one in lib.store.worlds.kept_generations(newer)] == [2]
         assert lib.store.worlds.status(newer).chunks == 1
         with raises_code("generation_not_found"):

@@ -92,7 +92,7 @@ def test_concurrent_worlds_cannot_take_the_same_domain(lib: LibraryFixture) -> N
 
     def take() -> None:
         try:
-            lib.store.worlds.move_alias(one, "key")
+            lib.store.generations.move_alias(one, "key")
         except TruespanError as error:
             refused.append(error)
 

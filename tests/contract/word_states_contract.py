@@ -56,7 +56,7 @@ class WordStatesContract:
         newer = Scope(
             OWNER,
             scope.world,
-            lib.store.worlds.add_generation(scope, other_profile(model="x"), None),
+            lib.store.generations.add_generation(scope, other_profile(model="x"), None),
         )
 
         assert stored_states(lib.store, scope, HASHES) == {HASHES[0]: states_of(FIRST)}
@@ -165,15 +165,15 @@ class WordStatesContract:
         newer = Scope(
             OWNER,
             scope.world,
-            lib.store.worlds.add_generation(scope, other_profile(model="x"), None),
+            lib.store.generations.add_generation(scope, other_profile(model="x"), None),
         )
         lib.store.revisions.write_chunks(newer, ref, draft(FIRST).chunks)
         lib.store.documents.keep_vectors(
             newer, {HASHES[0]: vector_of(FIRST)}, {HASHES[0]: states_of(FIRST)}
         )
         assert count_rows(lib) == 2
-        lib.store.worlds.retire_generation(newer)
-        lib.store.worlds.remove_generation(newer)
+        lib.store.generations.retire_generation(newer)
+        lib.store.generations.remove_generation(newer)
         assert count_rows(lib) == 1
 
         removed = lib.store.erasures.delete_world(OWNER, other.world, erase=False)

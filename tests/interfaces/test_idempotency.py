@@ -19,8 +19,8 @@ from tests.support.sample_books import plain_book
 from tests.support.worlds import Hooked, LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import StoreBusy
+from truespan.extensions.server.request_rows import KEPT_SECONDS
 from truespan.types.scope import UNLIMITED, Verb
-from truespan.types.token import KEPT_SECONDS
 
 DAY = 24 * 3600.0
 

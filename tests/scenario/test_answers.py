@@ -334,7 +334,7 @@ def test_failed_fallback_model_is_an_error(tmp_path: Path) -> None:
 def test_domain_has_the_same_thresholds_and_is_named_as_target(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
-    assert room.lib.store.worlds.move_alias(room.lib.scope(room.world), "harbour")
+    assert room.lib.store.generations.move_alias(room.lib.scope(room.world), "harbour")
 
     aimed = room.library.domain("harbour").answer(QUESTION)
     plain = room.world.answer(QUESTION)

@@ -72,15 +72,17 @@ def test_removing_its_generation_ends_a_build(lib: LibraryFixture) -> None:
     world = lib.world(a__md=FERRY, b__md=FERRY + "B.")
     embedder = lib.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
-    embedder.before = lambda: lib.store.worlds.retire_generation(world.generations._scope_of(2))
+    embedder.before = lambda: lib.store.generations.retire_generation(
+        world.generations._scope_of(2)
+    )
 
     with raises_code("generation_not_found"):
         world.generations.reindex(model="wide")
     assert not any(points for (_, tenant), points in lib.index.points.items() if tenant[-1] == "2")
-    lib.store.worlds.add_generation(lib.scope(world), embedder.profile, None)
+    lib.store.generations.add_generation(lib.scope(world), embedder.profile, None)
     embedder.before = None
     built = world.generations._scope_of(3)
-    lib.store.worlds.retire_generation(built)
+    lib.store.generations.retire_generation(built)
 
     with raises_code("generation_not_found"):
         world.generations._start(built, None)

@@ -109,7 +109,7 @@ def aimed(world: World, generation: int) -> World:
 def test_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     wide = other_profile(model="wide", dimensions=96)
-    lib.store.worlds.add_generation(lib.scope(world), wide, None)
+    lib.store.generations.add_generation(lib.scope(world), wide, None)
 
     with raises_code("generation_incomplete") as caught:
         world.generations.promote(2)

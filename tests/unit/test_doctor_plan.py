@@ -128,7 +128,7 @@ def test_document_added_during_a_check_is_not_damage(tmp_path: Path) -> None:
 def second_generation(lib: LibraryFixture, world: World) -> Scope:
     """Build another generation of the same model beside the first."""
     scope = lib.scope(world)
-    generation = lib.store.worlds.add_generation(scope, other_profile(revision="2"), None)
+    generation = lib.store.generations.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
     from truespan.engine.ingestion import IngestJobs
     from truespan.ingest.indexing import Indexer

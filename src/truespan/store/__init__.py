@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from truespan.protocols import Clock
 from truespan.store.engines.session import Database
+from truespan.tables import import_member
+from truespan.tables import tables as extension_tables
 
 if TYPE_CHECKING:
     from truespan.store.integrity.erasure import Erasures
@@ -50,7 +52,7 @@ def _part(path: str, *shared: str) -> cached_property[Any]:
     return cached_property(make)
 
 
-# Of two threads that first use a part at once, each may make its own. That is harmless,
+# Shared by threads: of two that first use a part at once, each may make its own. That is harmless,
 # because the parts have no state of their own but caches.
 class Store:
     """The trusted state of a library, in one database: a part for each subject, loaded on use."""
@@ -77,6 +79,14 @@ class Store:
         self._lost_words: set[WorldId] = set()
         """Worlds in which documents have lost their words with a purged document of their segment.
         """
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a part that an extension brings, importing its module on first use."""
+        path = extension_tables().store_parts.get(name)
+        if path is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        part = self.__dict__[name] = import_member(path)(self._db, self._clock)
+        return part
 
     @property
     def database(self) -> Database:

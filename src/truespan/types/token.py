@@ -190,18 +190,6 @@ class TokenSecret(Secret):
         return f"<TokenSecret of {self.id}>"
 
 
-KEPT_SECONDS = 24 * 3600
-"""Time for which a stored reply is returned to a repeated request."""
-
-
-class Claim(Struct, frozen=True):
-    """A request with an idempotency key. `reply` is None while it runs in `process`."""
-
-    fingerprint: bytes
-    process: str
-    reply: bytes | None
-
-
 CLAIM: Final = re.compile(r"\{([^{}]+)\}")
 """Name of a claim in a template."""
 

@@ -170,7 +170,7 @@ class Generations(WorldPart, frozen=True):
                 )
             verdict = self._ask_gates(candidate)
             previous = self._number_of(domain)
-            if components.store.worlds.move_alias(scope, domain):
+            if components.store.generations.move_alias(scope, domain):
                 return Promotion(candidate.generation, previous, domain, verdict)
             # Documents arrived during the checks, and some are not in this generation yet.
             build_generation(self._deps(scope), scope)
@@ -255,7 +255,9 @@ class Generations(WorldPart, frozen=True):
         """Yield a sentence about generations that no alias names, or would after a rollback."""
         records, store = self.list(), self._access.components.store
         aliases = [None, *(domain for record in records for domain in record.domains)]
-        kept = {store.worlds.previous_generation(self._current(), domain) for domain in aliases}
+        kept = {
+            store.generations.previous_generation(self._current(), domain) for domain in aliases
+        }
         unused = [
             record.generation.number
             for record in records
@@ -279,7 +281,7 @@ class Generations(WorldPart, frozen=True):
             Conflict: Documents arrived that the earlier generation does not have.
         """
         components = self._access.components
-        earlier = components.store.worlds.previous_generation(self._current(), domain)
+        earlier = components.store.generations.previous_generation(self._current(), domain)
         current = self._number_of(domain)
         if domain is not None and current is None:
             raise errors.NotFound("domain", domain)
@@ -287,7 +289,7 @@ class Generations(WorldPart, frozen=True):
             raise errors.PromotionRefused("There is no earlier generation to go back to.")
         scope = self._scope_of(earlier)
         components.require_model(scope.profile)
-        if not components.store.worlds.move_alias(scope, domain):
+        if not components.store.generations.move_alias(scope, domain):
             self._require_complete(scope)
             raise errors.StoreBusy
         return Promotion(earlier, current, domain)
@@ -298,7 +300,7 @@ class Generations(WorldPart, frozen=True):
         Args:
             domain: Key of the domain.
         """
-        self._access.components.store.worlds.remove_domain(self._current(), domain)
+        self._access.components.store.generations.remove_domain(self._current(), domain)
 
     def remove(self, generation: int) -> None:
         """Delete a generation that no alias names: its points, chunks and vectors.
@@ -309,7 +311,7 @@ class Generations(WorldPart, frozen=True):
         Raises:
             Conflict: The world or a domain names the generation.
         """
-        self._access.components.store.worlds.retire_generation(self._scope_of(generation))
+        self._access.components.store.generations.retire_generation(self._scope_of(generation))
         self._delete_retired()
 
     def _current(self) -> Scope:
@@ -344,7 +346,7 @@ class Generations(WorldPart, frozen=True):
             prepare_index(store, index, scope)
             index.drop(scope)
             index.flush(scope)
-            store.worlds.remove_generation(scope)
+            store.generations.remove_generation(scope)
 
     def _scope_for(self, model: str | None, chunking: str | None) -> Scope:
         """Return the scope of a generation with a model and a chunking by their names."""
@@ -367,7 +369,7 @@ class Generations(WorldPart, frozen=True):
             same = (generation.profile.id, generation.chunking) == (profile.id, chunking)
             if same and not is_named and not record.complete:
                 return replace(current, generation=generation)
-        made = self._access.components.store.worlds.add_generation(current, profile, chunking)
+        made = self._access.components.store.generations.add_generation(current, profile, chunking)
         return replace(current, generation=made)
 
     def _deps(self, scope: Scope) -> IngestDeps:

@@ -23,6 +23,7 @@ def register(tables: Tables) -> None:
         "find_user": f"{_HERE}.users:find_user",
         "identities": f"{_HERE}.openid:open_identities",
     }
+    tables.store_parts["requests"] = f"{_HERE}.request_rows:RequestRows"
     tables.members |= {
         "Documents.picture": f"{_HERE}.pictures.draw:picture_of",
         "Library.server": f"{_HERE}.library:LibraryServer",

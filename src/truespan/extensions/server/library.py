@@ -86,7 +86,7 @@ class LibraryServer:
 
     def count_request(self, token: str, per_minute: int) -> float:
         """Count a request of a token for all processes; return 0 or the seconds to wait."""
-        return self._components.store.limits.count_request(token, per_minute)
+        return self._components.store.requests.count_request(token, per_minute)
 
     def idempotency(self) -> IdempotencyStore:
         """Return a new object that runs requests with an idempotency key, for one process."""
@@ -200,7 +200,7 @@ class IdempotencyStore:
     def _claim(self, key: ReplayKey, fingerprint: bytes) -> bytes | None:
         """Claim a key for this process; return the stored reply if there is one."""
         store, processes, digest = self._components.store, self._components.processes, key.digest()
-        claim = store.limits.claim_key(digest, fingerprint, processes.own())
+        claim = store.requests.claim_key(digest, fingerprint, processes.own())
         if claim is None:
             return None
         if claim.fingerprint != fingerprint:
@@ -208,7 +208,7 @@ class IdempotencyStore:
         if claim.reply is not None:
             return key.sealed(claim.reply)
         # A process that died before it stored its reply has not sent it either.
-        if processes.is_alive(claim.process) or not store.limits.take_over_key(
+        if processes.is_alive(claim.process) or not store.requests.take_over_key(
             digest, claim.process, processes.own()
         ):
             raise Conflict(code="idempotency_key_busy", retry_after=1.0)
@@ -239,6 +239,6 @@ class IdempotencyStore:
     def _write(self, digest: bytes, reply: bytes | None) -> None:
         store, own = self._components.store, self._components.processes.own()
         if reply is None:
-            store.limits.release_key(digest, own)
+            store.requests.release_key(digest, own)
         else:
-            store.limits.keep_reply(digest, own, reply)
+            store.requests.keep_reply(digest, own, reply)

@@ -23,8 +23,7 @@ from truespan.store.engines.session import (
     retry_on_conflict,
 )
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
-from truespan.store.integrity.erasure import queue_files
-from truespan.store.tables.fragments import IS_NAMED, TAILS
+from truespan.store.tables.fragments import IS_NAMED
 from truespan.types.audience import EVERYONE, Audience, audience_of, audience_text
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
@@ -58,13 +57,6 @@ _WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
 _MAX_IDS: Final = 10_000
 """Maximum number of names whose ids are cached."""
-
-_WORLD_ALIAS: Final = ""
-"""Name of the default of a world in `alias_moves`."""
-
-_OF_WORLD: Final = ("states", "repairs", "probes", "words")
-_OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts")
-"""Tables with rows of a generation: of its world, or of a revision."""
 
 
 # Shared by threads: ids of worlds by name are hints, which each use compares with the row.
@@ -219,31 +211,13 @@ class Worlds(Part):
             raise errors.NotFound("world", world)
         with self._db.write(world) as session:
             if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
-                self._add_generation(session, world, 1, profile)
+                insert_generation(session, world, 1, profile, None, self._clock.now())
                 session.execute("UPDATE worlds SET generation = 1 WHERE world_id = :world")
                 session.touch_world()
         found = self.find(authority, world)
         if found is None:
             raise errors.NotFound("world", world)
         return found
-
-    def _add_generation(
-        self,
-        session: Session,
-        world: WorldId,
-        number: int,
-        profile: EmbeddingProfile,
-        chunking: ChunkingProfile | None = None,
-    ) -> None:
-        cells = {
-            "number": number,
-            "profile": json.dumps(asdict(profile)),
-            "chunking": chunking_to_json(chunking) if chunking else None,
-            "profile_id": profile.id,
-            "created_at": self._clock.now(),
-        }
-        own = generation_checksum(world, *cells.values())
-        session.insert("generations", **cells, checksum=own)
 
     def status(self, scope: Scope) -> WorldStatus:
         with self._db.read(scope) as session:
@@ -275,7 +249,7 @@ class Worlds(Part):
     def generations(self, scope: Scope) -> list[GenerationRecord]:
         """Return all generations of the world, by number, with their statistics."""
         with self._db.read(scope, shared=True) as session:
-            return _read_records(session)
+            return read_records(session)
 
     def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
         """Return the generations of the world that are not being removed, by number."""
@@ -287,78 +261,6 @@ class Worlds(Part):
             )
         return [KeptGeneration(_read_generation(*row[:3]), bool(row[3])) for row in rows]
 
-    @retry_on_conflict
-    def add_generation(
-        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
-    ) -> Generation:
-        """Add a generation, which no alias names yet."""
-        with self._db.write(scope) as session:
-            number = session.value(
-                """UPDATE worlds SET next_generation = next_generation + 1
-                   WHERE world_id = :world RETURNING next_generation - 1"""
-            )
-            self._add_generation(session, scope.world, number, profile, chunking)
-        return Generation(number, profile, chunking)
-
-    @retry_on_conflict
-    def move_alias(self, scope: Scope, domain: str | None) -> bool:
-        """Point an alias to the scope's generation, if that is complete; return whether it is."""
-        to = scope.generation.number
-        with self._db.write(scope, shared=True) as session:
-            if domain is None:
-                current = session.value("SELECT generation FROM worlds WHERE world_id = :world")
-            else:
-                alias = session.one(
-                    "SELECT generation, world_id = :world FROM aliases WHERE key = :key", key=domain
-                )
-                current, own = alias or (None, True)
-                if not own:
-                    raise errors.NotFound("domain", domain)
-            complete = {
-                record.generation.number: record.complete for record in _read_records(session)
-            }
-            if not complete.get(to):
-                return False
-            if current == to:
-                # No move, so that a rollback still leads to the previous generation.
-                return True
-            if domain is None:
-                session.execute(
-                    "UPDATE worlds SET generation = :number WHERE world_id = :world", number=to
-                )
-            else:
-                # An alias that another world has taken meanwhile is not changed.
-                written = session.execute(
-                    """INSERT INTO aliases (key, world_id, generation, moved_at)
-                       VALUES (:key, :world, :generation, :now)
-                       ON CONFLICT (key) DO UPDATE SET generation = excluded.generation,
-                         moved_at = excluded.moved_at WHERE aliases.world_id = excluded.world_id""",
-                    key=domain,
-                    generation=to,
-                    now=self._clock.now(),
-                )
-                if not written:
-                    raise errors.NotFound("domain", domain)
-            session.insert(
-                "alias_moves",
-                alias=domain or _WORLD_ALIAS,
-                came_from=current,
-                went_to=to,
-                moved_at=self._clock.now(),
-            )
-            session.touch_world()
-        return True
-
-    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
-        """Return the previous generation of an alias, if that still exists."""
-        row = self._db.at(scope, alias=domain or _WORLD_ALIAS).one(
-            """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
-                 AND g.number = m.came_from AND g.removed_at IS NULL)
-               FROM alias_moves m WHERE m.world_id = :world AND m.alias = :alias
-               ORDER BY m.number DESC LIMIT 1"""
-        )
-        return row[0] if row and row[1] else None
-
     def domains(self, authority: Authority) -> list[DomainRecord]:
         """Return the domains of all worlds that the authority sees, by key."""
         rows = self._db.shared.all(
@@ -366,45 +268,6 @@ class Worlds(Part):
                FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
         )
         return [DomainRecord(*row) for row in rows if authority.sees(WorldId(row[1]))]
-
-    @retry_on_conflict
-    def remove_domain(self, scope: Scope, key: str) -> None:
-        """Remove the name of a domain; the generation stays."""
-        with self._db.write(scope, shared=True) as session:
-            removed = session.execute(
-                "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
-            )
-            if not removed:
-                raise errors.NotFound("domain", key)
-            # A later domain of that name must not inherit them.
-            session.execute(
-                "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
-            )
-            session.touch_world()
-
-    @retry_on_conflict
-    def retire_generation(self, scope: Scope) -> None:
-        """Mark the scope's generation as being removed; from then on nothing can name it."""
-        number = scope.generation.number
-        with self._db.write(scope, shared=True) as session:
-            default = session.value("SELECT generation FROM worlds WHERE world_id = :world")
-            rows = session.all(
-                """SELECT key FROM aliases
-                   WHERE world_id = :world AND generation = :generation ORDER BY key"""
-            )
-            names = ["the world itself"] if default == number else []
-            if names := [*names, *(f"domain {key!r}" for (key,) in rows)]:
-                raise errors.Conflict(
-                    code="generation_in_use", number=number, names=", ".join(names)
-                )
-            found = session.execute(
-                """UPDATE generations SET removed_at = coalesce(removed_at, :now)
-                   WHERE world_id = :world AND number = :generation""",
-                now=self._clock.now(),
-            )
-            if not found:
-                raise errors.NotFound("generation", number)
-            session.touch_world()
 
     def retired_generations(self, scope: Scope) -> list[Generation]:
         """Return the retired generations that still have rows."""
@@ -414,40 +277,25 @@ class Worlds(Part):
         )
         return [_read_generation(*row) for row in rows]
 
-    @retry_on_conflict
-    def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of a retired generation, and vectors that nothing else needs."""
-        with self._db.write(scope, shared=True) as session:
-            session.disable_timeout()
-            profile = session.value(
-                """DELETE FROM generations
-                   WHERE world_id = :world AND number = :generation AND removed_at IS NOT NULL
-                   RETURNING profile"""
-            )
-            if profile is None:
-                return
-            for table in _OF_REVISIONS:
-                session.execute(
-                    f"""DELETE FROM {table} WHERE generation = :generation AND revision IN
-                          (SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-                            WHERE d.world_id = :world)"""
-                )
-            for table in _OF_WORLD:
-                session.execute(
-                    f"DELETE FROM {table} WHERE world_id = :world AND generation = :generation"
-                )
-            # Vectors of texts and of profiles that no other generation has.
-            session.execute(
-                f"""DELETE FROM vectors WHERE world_id = :world AND (
-                      profile_id NOT IN
-                        (SELECT profile_id FROM generations WHERE world_id = :world)
-                      OR (NOT EXISTS (SELECT 1 FROM states s WHERE s.world_id = :world
-                            AND s.text_hash = vectors.text_hash)
-                        AND NOT EXISTS (SELECT 1 FROM {TAILS}
-                          AND t.text_hash = vectors.text_hash)))"""
-            )
-            queue_files(session, [profile], self._clock.now(), urgent=False)
-            session.touch_world()
+
+def insert_generation(
+    session: Session,
+    world: WorldId,
+    number: int,
+    profile: EmbeddingProfile,
+    chunking: ChunkingProfile | None,
+    created_at: float,
+) -> None:
+    """Insert the row of a generation with its checksum."""
+    cells = {
+        "number": number,
+        "profile": json.dumps(asdict(profile)),
+        "chunking": chunking_to_json(chunking) if chunking else None,
+        "profile_id": profile.id,
+        "created_at": created_at,
+    }
+    own = generation_checksum(world, *cells.values())
+    session.insert("generations", **cells, checksum=own)
 
 
 def _damaged_name(world: str) -> errors.StoreDamaged:
@@ -508,7 +356,8 @@ def _read_generation(number: int, profile: str, chunking: str | None) -> Generat
     return Generation(number, profile_from_json(profile), chunks)
 
 
-def _read_records(session: Session) -> list[GenerationRecord]:
+def read_records(session: Session) -> list[GenerationRecord]:
+    """Return all generations of the session's world, by number, with their statistics."""
     rows = session.all(
         """SELECT g.number, g.profile, g.chunking, g.created_at, count(t.revision),
              coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
