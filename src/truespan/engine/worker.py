@@ -9,6 +9,7 @@ from functools import partial
 
 from msgspec.json import decode
 
+from truespan.core.decoding import prepare
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.doctor import Doctor, repair_world
@@ -238,7 +239,8 @@ def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkO
 
 def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     log.enter(Phase.READING)
-    request, access = read_request(job, partial(decode, type=DoctorJob)), world.access
+    request = read_request(job, partial(decode, type=prepare(DoctorJob)))
+    access = world.access
     doctor = Doctor(access.components, access.authority, log.progress)
     plan = doctor.examine(
         [world.name], embed_sample=request.embed_sample, self_test=request.self_test

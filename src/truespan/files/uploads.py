@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from truespan import errors
+from truespan.core.decoding import prepare
 from truespan.core.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.files.assets import remove_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
@@ -230,7 +231,7 @@ def _read(content: BinaryIO, name: str) -> bytes:
 
 def _read_list(home: Path) -> list[_StoredFile]:
     try:
-        return msgspec.json.decode((home / _LIST).read_bytes(), type=list[_StoredFile])
+        return msgspec.json.decode((home / _LIST).read_bytes(), type=prepare(list[_StoredFile]))
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return []
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from truespan.core.decoding import prepare
 from truespan.errors import IndexRefused
 from truespan.types.chunk import ChunkKind, IndexedPoint, Point, PointPlace
 from truespan.types.ids import ChunkId, TextHash
@@ -101,7 +102,7 @@ def indexed_point(record: Any, vector: list[float] | None) -> IndexedPoint:
         if isinstance(name := payload.get(field), str):
             payload[field] = (name,)
     try:
-        place = msgspec.convert(payload, PointPlace, strict=True)
+        place = msgspec.convert(payload, prepare(PointPlace), strict=True)
     except msgspec.ValidationError:
         place = None
     text_hash = text_hash_of(record.payload)

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
+from truespan.core.decoding import prepare
 from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
@@ -62,7 +63,7 @@ class IngestRequest(Struct, frozen=True):
             paths=tuple(fields["paths"]),
             manifest=fields["manifest"],
             uploads=fields["uploads"],
-            options=msgspec.convert(fields, IngestOptions),
+            options=msgspec.convert(fields, prepare(IngestOptions)),
             sitemap=fields["sitemap"],
         )
 

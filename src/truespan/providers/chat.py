@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from truespan import errors
+from truespan.core.decoding import prepare
 from truespan.ingest.embed import call_with_retries
 from truespan.protocols import Clock
 from truespan.providers.http import PASSING, JsonClient, Reply, StreamedReply, sendable
@@ -137,7 +138,7 @@ class HttpChat(ABC):
     def _decode(self, line: bytes, kind: type[Event]) -> Event:
         server = self._client.server
         try:
-            event = msgspec.json.decode(line, type=kind)
+            event = msgspec.json.decode(line, type=prepare(kind))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise self._bad_reply("sent invalid or unexpected JSON") from None
         if not event.error:

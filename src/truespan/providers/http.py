@@ -22,6 +22,7 @@ import msgspec
 
 from truespan import errors
 from truespan.core.cancel import CancelToken, current_cancel_token
+from truespan.core.decoding import prepare
 from truespan.ingest.embed import TimedOut
 from truespan.protocols import Clock
 from truespan.providers.limits import RateLimiter, slots_for
@@ -132,10 +133,10 @@ class Reply:
         if self.content_type and "json" not in self.content_type.lower():
             raise errors.ProviderBadReply(f"{self.server} sent a reply that is not JSON.")
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return msgspec.json.decode(self.body, type=kind)
+            return msgspec.json.decode(self.body, type=prepare(kind))
         try:
             # Some servers write NaN and infinity as numbers. Only their vector is lost.
-            return msgspec.convert(json.loads(self.body), kind)
+            return msgspec.convert(json.loads(self.body), prepare(kind))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise errors.ProviderBadReply(
                 f"{self.server} sent invalid or unexpected JSON."

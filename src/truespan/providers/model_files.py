@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from truespan.core.decoding import prepare
 from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
 from truespan.providers.prefixes import ModelPrefixes, prefixes_for
 
@@ -144,7 +145,9 @@ class ModelFolder(ModelFiles):
         import tomllib
 
         try:
-            return convert(tomllib.loads(path.read_text(encoding="utf-8")), ModelDescription)
+            return convert(
+                tomllib.loads(path.read_text(encoding="utf-8")), prepare(ModelDescription)
+            )
         except OSError as failure:
             raise resource_error(failure) or unreadable(path) from failure
         except (ValidationError, ValueError) as failure:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.core.strict_json import parse_number, parse_whole_number
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings.catalogue import (
@@ -264,7 +265,9 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
     if value == "" and kind is float and type(None) in getattr(type_of(name), "__args__", ()):
         return None
     try:
-        plain = msgspec.convert(_parse(value, kind, bounds.title), type_of(name), strict=True)
+        plain = msgspec.convert(
+            _parse(value, kind, bounds.title), prepare(type_of(name)), strict=True
+        )
     except (msgspec.ValidationError, ValueError):
         raise _invalid(name, value, source) from None
     engine = ENGINE_CHOICES.get(bounds.title or "")

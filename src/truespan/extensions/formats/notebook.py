@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.decoding import prepare
 from truespan.errors import SourceRefused
 from truespan.parsing.detect import decode
 from truespan.parsing.formats.html import load_html
@@ -105,12 +106,12 @@ def _decode(name: str, data: bytes) -> _Notebook:
         raise SourceRefused("source_not_text", name)
     try:
         try:
-            return msgspec.json.decode(text, type=_Notebook)
+            return msgspec.json.decode(text, type=prepare(_Notebook))
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             # Python also writes NaN and lone surrogates, which are not JSON.
-            return msgspec.convert(json.loads(text), _Notebook)
+            return msgspec.convert(json.loads(text), prepare(_Notebook))
     except RecursionError:
         raise SourceRefused("source_unsafe", name) from None
     except ValueError as error:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.core.decoding import prepare
 from truespan.errors import InvalidConfiguration
 from truespan.extensions.proof.types import Envelope, PublicKey, Signature
 from truespan.extensions.proof.verify import (
@@ -157,7 +158,7 @@ class KeyRing(Struct, frozen=True):
     def from_json(cls, data: bytes, name: str) -> KeyRing:
         """Return the keys of a file; raises InvalidConfiguration."""
         try:
-            ring = msgspec.json.decode(data, type=cls)
+            ring = msgspec.json.decode(data, type=prepare(cls))
             if ring.seed:
                 own = SigningKey.from_seed(Secret(ring.seed)).public
                 if not ring.public or ring.public[-1].public_key != own.public_key:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from truespan.core.decoding import prepare
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
@@ -271,7 +272,7 @@ def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
     """Return the arguments of a call as their type; raises InvalidArgument."""
     try:
-        return msgspec.convert(rename_arguments(kind, values), kind, strict=True)
+        return msgspec.convert(rename_arguments(kind, values), prepare(kind), strict=True)
     except msgspec.ValidationError as error:
         sent = {name: alias for alias, name in CONTRACT_NAMES.items() if alias in values}
         raise InvalidArgument(explain_error(error, kind, sent)) from None

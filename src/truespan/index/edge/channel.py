@@ -37,6 +37,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from truespan import errors
+from truespan.core.decoding import prepare
 from truespan.core.disk import FileLock
 from truespan.index.base import IndexCalls
 
@@ -113,7 +114,7 @@ def withdraw(folder: Path) -> None:
 def published(folder: Path) -> Address | None:
     """Return the address of the folder's process; None if no process is ready."""
     try:
-        return msgspec.json.decode((folder / _ADDRESS).read_bytes(), type=Address)
+        return msgspec.json.decode((folder / _ADDRESS).read_bytes(), type=prepare(Address))
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -259,9 +260,9 @@ class Result(Struct, tag=True, array_like=True):
 Reply: TypeAlias = Welcome | Retiring | Refused | Failed | Result
 
 encode = msgspec.msgpack.Encoder().encode
-decode_hello = msgspec.msgpack.Decoder(Hello).decode
-decode_call = msgspec.msgpack.Decoder(Call).decode
-decode_reply = msgspec.msgpack.Decoder(Reply).decode
+decode_hello = msgspec.msgpack.Decoder(prepare(Hello)).decode
+decode_call = msgspec.msgpack.Decoder(prepare(Call)).decode
+decode_reply = msgspec.msgpack.Decoder(prepare(Reply)).decode
 
 CALLS = {name: method for name, method in vars(IndexCalls).items() if not name.startswith("_")}
 """The table of calls: every method of `IndexCalls`."""
@@ -302,13 +303,15 @@ def decode_arguments(call: Call) -> tuple[Any, ...]:
 def _argument_decoder(name: str) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
     hints = get_type_hints(CALLS[name])
     types = tuple(kind for parameter, kind in hints.items() if parameter != "return")
-    return msgspec.msgpack.Decoder(tuple[types])
+    return msgspec.msgpack.Decoder(prepare(tuple[types]))
 
 
 # Shared by threads: as above.
 @functools.cache
 def result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(get_type_hints(CALLS[name])["return"] if name in CALLS else None)
+    return msgspec.msgpack.Decoder(
+        prepare(get_type_hints(CALLS[name])["return"]) if name in CALLS else None
+    )
 
 
 _ERRORS = {

@@ -17,6 +17,7 @@ from typing import IO
 import msgspec
 
 from truespan.core.child_process import ChildProcess
+from truespan.core.decoding import prepare
 from truespan.errors import SourceRefused, resource_error, source_refusal
 from truespan.ingest.draft import CountWords, DraftTask
 from truespan.protocols import SourceParser, TokenCounter
@@ -105,7 +106,7 @@ class DraftWorkers:
             return decode_draft(content)
         if kind == FAILURE:
             return make_here(task)
-        refusal = msgspec.msgpack.decode(content, type=Refusal)
+        refusal = msgspec.msgpack.decode(content, type=prepare(Refusal))
         error = source_refusal(refusal.code, refusal.name, refusal.advice)
         for note in refusal.notes:
             error.add_note(note)
@@ -191,4 +192,4 @@ def _read(pipe: IO[bytes], length: int) -> bytes:
 
 encode_draft = msgspec.msgpack.Encoder(enc_hook=list).encode
 """Encode a draft; sentences, which are stored as columns, become a list of rows."""
-decode_draft = msgspec.msgpack.Decoder(Draft).decode
+decode_draft = msgspec.msgpack.Decoder(prepare(Draft)).decode

@@ -26,6 +26,7 @@ import msgspec
 
 from truespan import errors
 from truespan.core.child_process import ChildProcess
+from truespan.core.decoding import prepare
 from truespan.parsing.detect import format_of
 from truespan.parsing.sandbox.process import (
     ANSWER,
@@ -306,7 +307,7 @@ class ChildParser:
                 answer = self._ask(task, subject, data, limits, options)
                 if answer.complete:
                     return answer.content
-                refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
+                refusal = msgspec.msgpack.decode(answer.content, type=prepare(Refusal))
                 error = errors.source_refusal(refusal.code, shown, refusal.advice)
                 if refusal.trace:
                     error.add_note(refusal.trace)
@@ -359,7 +360,7 @@ class ChildParser:
 
 def _decode(name: str, content: bytes, kind: Any) -> Any:
     try:
-        return msgspec.msgpack.decode(content, type=kind)
+        return msgspec.msgpack.decode(content, type=prepare(kind))
     except msgspec.DecodeError:
         raise errors.SourceRefused("loader_crashed", PurePath(name).name) from None
 

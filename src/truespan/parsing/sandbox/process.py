@@ -25,6 +25,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.errors import SourceRefused
 from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
@@ -223,13 +224,13 @@ def _limit_document(limits: Limits | None) -> None:
 def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[bytes, bool]:
     try:
         if task == Task.SPLIT:
-            canonical = msgspec.msgpack.decode(document, type=CanonicalText)
+            canonical = msgspec.msgpack.decode(document, type=prepare(CanonicalText))
             return array(BOUNDS, sentence_bounds(canonical, name)).tobytes(), True
         if task == Task.MEMBERS:
             # Imported on first use, because most documents are not members of a file.
             from truespan.parsing.members import list_members, read_members
 
-            request = msgspec.json.decode(name, type=MembersRequest)
+            request = msgspec.json.decode(name, type=prepare(MembersRequest))
             wanted = request.name, document, request.options
             found = (
                 list_members(*wanted)
@@ -240,7 +241,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
         if task == Task.DRAW:
             from truespan.parsing import draw
 
-            drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
+            drawn = draw(document, msgspec.json.decode(name, type=prepare(PictureRequest)))
             return msgspec.msgpack.encode(drawn), True
         if options.ocr:
             _allowed.add("os.putenv")

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from truespan import errors
+from truespan.core.decoding import prepare
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import queue_files
@@ -493,7 +494,7 @@ def _read_turn(world: WorldId, conversation: str, row: Row) -> Turn:
     intact = _is_intact(world, conversation, tuple(checked))
     if not intact or sha256(content).digest() != content_hash:
         return Turn(turn, asked_at, damaged=True)
-    found = msgspec.json.decode(content, type=TurnContent)
+    found = msgspec.json.decode(content, type=prepare(TurnContent))
     return Turn(turn, asked_at, **msgspec.structs.asdict(found), document=document, sid=sid)
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.errors import Interrupted, NotFound, StoreDamaged
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.types.job import (
@@ -331,9 +332,9 @@ def _read_job(row: Row) -> Job:
     """Return a row of `_JOBS`; a damaged one is a failed job."""
     try:
         values = dict(zip(_COLUMNS, row, strict=True))
-        counts = msgspec.json.decode(values.pop("counts"), type=JobCounts)
+        counts = msgspec.json.decode(values.pop("counts"), type=prepare(JobCounts))
         # Not strict: SQLite has no booleans.
-        return msgspec.convert(values | {"counts": counts}, Job, strict=False)
+        return msgspec.convert(values | {"counts": counts}, prepare(Job), strict=False)
     except (ValueError, TypeError, RecursionError):
         return _read_damaged_job(row)
 

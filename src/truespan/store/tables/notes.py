@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.errors import InvalidArgument, NotFound
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
@@ -217,7 +218,7 @@ def _read_note(world: WorldId, row: Row) -> StoredNote:
     content, recorded, *cells = row
     note, _, _, _, sid, first, last, written_at, content_hash = cells
     intact = recorded == note_checksum(world, cells) and sha256(content).digest() == content_hash
-    found = msgspec.json.decode(content, type=NoteContent) if intact else None
+    found = msgspec.json.decode(content, type=prepare(NoteContent)) if intact else None
     return StoredNote(
         id=note, sid=sid, first=first, last=last, written_at=written_at, content=found
     )

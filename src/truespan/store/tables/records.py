@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.errors import NotFound, StoreDamaged
 from truespan.protocols import Clock
 from truespan.store.engines.session import (
@@ -66,7 +67,7 @@ class Records(Part):
                 "The calibration of this world is damaged.",
                 advice="Measure it again with 'truespan calibrate --keep'.",
             )
-        return (msgspec.json.decode(cells[0], type=Calibration),)
+        return (msgspec.json.decode(cells[0], type=prepare(Calibration)),)
 
     @retry_on_conflict
     def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:

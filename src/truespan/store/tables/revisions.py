@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 import msgspec
 from msgspec import to_builtins
 
+from truespan.core.decoding import prepare
 from truespan.errors import StoreDamaged
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import (
@@ -190,7 +191,7 @@ class Revisions(Part):
             language=language,
             language_declared=bool(declared),
             metadata=metadata,
-            properties=msgspec.json.decode(properties, type=Properties),
+            properties=msgspec.json.decode(properties, type=prepare(Properties)),
             text=data.decode(),
             outline=tuple(outline),
             sentences=sentences,
@@ -243,7 +244,7 @@ class Revisions(Part):
                WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
         )
         stored = json.loads(row[0]).get("validators") if row else None
-        return msgspec.convert(stored, Validators) if stored else None
+        return msgspec.convert(stored, prepare(Validators)) if stored else None
 
     def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
         """Return the findings of the sanitizer in the active revision."""

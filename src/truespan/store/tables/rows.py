@@ -10,6 +10,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
 
+from truespan.core.decoding import prepare
 from truespan.core.records import copy_fields
 from truespan.errors import StoreDamaged
 from truespan.store.engines.session import Row, Session, Statements
@@ -299,7 +300,7 @@ def figure_text(mark: FigureMark) -> str:
 
 
 def figure_mark(stored: str) -> FigureMark:
-    return msgspec.json.decode(stored, type=FigureMark)
+    return msgspec.json.decode(stored, type=prepare(FigureMark))
 
 
 def tags_of(stored: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan import errors
 from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.core.decoding import prepare
 from truespan.extensions.server.http import bodies, replies
 from truespan.extensions.server.http.auth import (
     LOCAL,
@@ -389,7 +390,7 @@ def _run_once(
 
     replay_key = ReplayKey(context.principal.identity, key)
     data = store.run(replay_key, request.fingerprint(), work)
-    status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
+    status, headers, media_type, body = msgspec.msgpack.decode(data, type=prepare(_StoredReply))
     return Reply(body, status, headers, media_type)
 
 

@@ -18,6 +18,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
 
 from truespan import errors
+from truespan.core.decoding import prepare
 from truespan.core.strict_json import (
     JsonError,
     parse_json_object,
@@ -154,7 +155,7 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
 def _decode(kind: type, body: bytes) -> Any:
     """Return a JSON body as a type; other names are translated if decoding fails."""
     try:
-        return msgspec.json.decode(body, type=kind, strict=True)
+        return msgspec.json.decode(body, type=prepare(kind), strict=True)
     except msgspec.ValidationError:
         values = msgspec.json.decode(body)
         if not isinstance(values, dict) or rename_arguments(kind, values) == values:
@@ -230,7 +231,7 @@ def _convert(kind: type, values: dict[str, Any]) -> Any:
                 )
             values[name] = number
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return msgspec.convert(values, prepare(kind), strict=False)
     except msgspec.ValidationError as error:
         raise errors.InvalidArgument(explain_error(error, kind)) from None
 

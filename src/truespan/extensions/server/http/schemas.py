@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 
 from truespan.core.clock import IsoTime
+from truespan.core.decoding import prepare
 from truespan.engine.documents import Documents
 from truespan.engine.world_jobs import WorldJobs
 from truespan.extensions.crawl.freshness import DocumentFreshness
@@ -419,7 +420,7 @@ def world_data(world: World) -> dict[str, Any]:
 
 def conversation_detail(conversation: Conversation) -> ConversationDetail:
     """Convert a conversation with its visible turns."""
-    return convert(conversation.export(), ConversationDetail)
+    return convert(conversation.export(), prepare(ConversationDetail))
 
 
 def document_entry(document: Document) -> DocumentEntry:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from truespan.core.decoding import prepare
 from truespan.engine.components import Components
 from truespan.engine.documents import Documents
 from truespan.engine.reader import Reader
@@ -145,7 +146,7 @@ class _DrawnDocument(Struct, frozen=True):
         """Return a page with the places of sentences, kept or drawn; None if it cannot be drawn."""
         key = sha256(_VERSION.encode() + msgspec.json.encode(request)).hexdigest()[:32]
         if (kept := self._read_kept(key)) is not None:
-            drawn = msgspec.msgpack.decode(kept, type=Rendering)
+            drawn = msgspec.msgpack.decode(kept, type=prepare(Rendering))
         else:
             data = read()
             if data is None:
