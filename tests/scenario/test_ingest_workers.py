@@ -14,7 +14,7 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.worlds import WordCounter
-from truespan.engine.ingestion import IngestJobs
+from truespan.engine.ingestion import Ingestion
 from truespan.engine.library import Library
 from truespan.ingest import pipeline, queues
 from truespan.ingest.metadata import derive_metadata
@@ -182,7 +182,7 @@ def test_unexpected_error_of_a_worker_is_raised_in_this_process(tmp_path: Path) 
 
         world = opened.create_world("tales")
         scope = world.access.writable_scope()
-        maker = DraftMaker(IngestJobs(world.access.components, scope).deps, scope)
+        maker = DraftMaker(Ingestion(world.access.components, scope).deps, scope)
         source = next(iter(opened._components.sources.find([str(files)], DocumentOptions())))
         task = maker.prepare(source, None)
         own = DraftWorkers(2, parser, None, count_words)  # type: ignore[arg-type]

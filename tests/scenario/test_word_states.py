@@ -9,7 +9,7 @@ import truespan
 from tests.promises import proves
 from tests.support.state_embedder import StateEmbedder, states_of, stored_states
 from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder, make_library
-from truespan.engine.ingestion import IngestJobs
+from truespan.engine.ingestion import Ingestion
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.ingest.indexing import fill_word_states
@@ -122,7 +122,7 @@ def test_damaged_text_gives_no_states(lib: LibraryFixture) -> None:
     lib.sql("UPDATE chunks SET text = 'The tide goes out.'")
     scope = scope_of(world)
 
-    assert fill_word_states(IngestJobs(world.access.components, scope).deps, scope) == 0
+    assert fill_word_states(Ingestion(world.access.components, scope).deps, scope) == 0
     assert lib.sql("SELECT count(*) FROM word_states") == [(0,)]
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.support.failures import raises_code
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine import worker
-from truespan.engine.ingestion import IngestJobs
+from truespan.engine.ingestion import Ingestion
 from truespan.engine.jobs import submit_job
 from truespan.engine.library import Library
 from truespan.engine.world import World
@@ -316,7 +316,7 @@ def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns:
     job = parts.store.jobs.add(
         lib.scope(world),
         "ingest",
-        IngestJobs(parts, lib.scope(world))
+        Ingestion(parts, lib.scope(world))
         .request(IngestJob(lib.write("left.txt", STORY)))
         .to_json(),
         f"{machine}/999999999:{process}",

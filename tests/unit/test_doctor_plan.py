@@ -130,11 +130,11 @@ def second_generation(lib: LibraryFixture, world: World) -> Scope:
     scope = lib.scope(world)
     generation = lib.store.generations.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
-    from truespan.engine.ingestion import IngestJobs
+    from truespan.engine.ingestion import Ingestion
     from truespan.ingest.indexing import Indexer
 
     deps = replace(
-        IngestJobs(world.access.components, own).deps,
+        Ingestion(world.access.components, own).deps,
         embedder=WordEmbedder(profile=generation.profile),
     )
     Indexer(deps, own).fill(lib.store.revisions.missing_chunks(own))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
-from truespan.engine.ingestion import IngestJobs, OnProgress
+from truespan.engine.ingestion import Ingestion, OnProgress
 from truespan.ingest.indexing import (
     Indexer,
     clear_retired,
@@ -245,7 +245,7 @@ class Doctor(Struct, frozen=True):
             if scope is None:
                 return False
             try:
-                recut = cut_again(IngestJobs(self.components, scope).deps, scope, ref)
+                recut = cut_again(Ingestion(self.components, scope).deps, scope, ref)
             except errors.StoreDamaged:
                 return False
             store = self.components.store
@@ -273,12 +273,12 @@ class Doctor(Struct, frozen=True):
         if record.generation is not None and only is None:
             scope = Scope(self.authority, record.id, record.generation)
             retired = len(components.store.documents.retired(scope))
-            clear_retired(IngestJobs(components, scope).deps, scope)
+            clear_retired(Ingestion(components, scope).deps, scope)
             result.count(Action.CLEAR, retired)
 
     def _write_pending(self, scope: Scope, result: RepairResult) -> None:
         """Write the pending points of a generation; only those without a vector need its model."""
-        deps = replace(IngestJobs(self.components, scope).deps, embedder=self._embedder(scope))
+        deps = replace(Ingestion(self.components, scope).deps, embedder=self._embedder(scope))
         indexer = Indexer(deps, scope)
         refs = self.components.store.chunks.unfinished(scope)
         for place, ref in enumerate(refs):
@@ -359,7 +359,7 @@ def repair_world(
         generation = replace(scope, generation=kept.generation)
         prepare_index(components.store, components.index, generation)
         repaired = apply_observed_repairs(components.store, components.index, generation, trace)
-        deps = replace(IngestJobs(components, generation).deps, trace=trace)
+        deps = replace(Ingestion(components, generation).deps, trace=trace)
         try:
             embedded = embed_pending(deps, generation, on_progress)
             repaired.reembedded += embedded

@@ -459,11 +459,11 @@ class Documents(WorldPart, frozen=True):
         Args:
             paths: Files, folders and URLs of web pages.
         """
-        from truespan.engine.ingestion import IngestJobs
+        from truespan.engine.ingestion import Ingestion
 
         job = IngestJob(paths, manifest=manifest, sitemap=sitemap, **options)
-        jobs = IngestJobs(self._access.components, self._access.planned_scope())
-        return jobs.plan(jobs.request(job))
+        ingestion = Ingestion(self._access.components, self._access.planned_scope())
+        return ingestion.plan(ingestion.request(job))
 
     @list_arguments
     def watch(

@@ -45,7 +45,7 @@ OnProgress = Callable[[Progress], None]
 OnPrune = Callable[[Sequence[Document]], None]
 
 
-class IngestJobs:
+class Ingestion:
     """Ingestion into the world of a scope, as jobs: run, plan and resume."""
 
     def __init__(self, components: Components, scope: Scope) -> None:
@@ -136,23 +136,12 @@ class IngestJobs:
         on_prune: OnPrune | None = None,
         choice: Choice | None = None,
         stopping: Callable[[], bool] = lambda: False,
-        jobs: int | None = None,
     ) -> IngestReport:
         """Run a request as a job, if its sources are found.
 
         With a `choice`, only that part of it is done. The job is interrupted before its next step
-        once `stopping` returns True. `jobs` is the number of worker processes; None for the
-        configured one.
+        once `stopping` returns True.
         """
-        if jobs is not None:
-            with self._with_jobs(jobs) as limited:
-                return limited.run(
-                    request,
-                    on_progress=on_progress,
-                    on_prune=on_prune,
-                    choice=choice,
-                    stopping=stopping,
-                )
         self._other_generations(self.scope)
         found = requests.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
@@ -160,15 +149,15 @@ class IngestJobs:
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)
 
     @contextmanager
-    def _with_jobs(self, jobs: int) -> Iterator[IngestJobs]:
-        """Yield the same ingestion with this number of worker processes."""
-        if not 1 <= jobs <= MAX_JOBS:
+    def with_jobs(self, jobs: int | None) -> Iterator[Ingestion]:
+        """Yield the same ingestion with a number of worker processes; None for the setting."""
+        if jobs is not None and not 1 <= jobs <= MAX_JOBS:
             raise errors.InvalidArgument(f"jobs must be between 1 and {MAX_JOBS}.")
-        if self._components.workers is None:
+        if jobs is None or self._components.workers is None:
             yield self
             return
         with closing(self._components.workers.with_jobs(jobs)) as workers:
-            yield IngestJobs(replace(self._components, workers=workers), self.scope)
+            yield Ingestion(replace(self._components, workers=workers), self.scope)
 
     def resume(
         self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None

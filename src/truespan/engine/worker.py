@@ -13,7 +13,7 @@ from truespan.core.decoding import prepare
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.doctor import Doctor, repair_world
-from truespan.engine.ingestion import IngestJobs, WorkOutcome, claimer
+from truespan.engine.ingestion import Ingestion, WorkOutcome, claimer
 from truespan.engine.jobs import (
     DOCTOR,
     REINDEX,
@@ -232,8 +232,8 @@ def _run_kind(world: World, job: Job, log: JobLog, trace: RequestTrace) -> WorkO
     elif job.kind == DOCTOR:
         _run_doctor(world, job, log)
     else:
-        jobs = IngestJobs(world.access.components, world.access.writable_scope())
-        return jobs.work(job, log, trace)
+        ingestion = Ingestion(world.access.components, world.access.writable_scope())
+        return ingestion.work(job, log, trace)
     return WorkOutcome.DONE
 
 

@@ -80,7 +80,7 @@ class WorldIngestion:
             ProfileMismatch: The configured embedder is not the one the world was built with.
             Interrupted: Stopped by Ctrl-C; the same call continues.
         """
-        from truespan.engine.ingestion import IngestJobs
+        from truespan.engine.ingestion import Ingestion
 
         sources = IngestJob(paths, manifest=manifest, sitemap=sitemap, **options)
         others = (domain_key, update_alias, golden, jobs, on_progress, on_prune)
@@ -92,11 +92,9 @@ class WorldIngestion:
             raise InvalidArgument("Golden queries need update_alias.")
 
         def run() -> IngestReport:
-            ingestion = IngestJobs(target.components, target.writable_scope())
-            with ingestion.prepare(sources) as request:
-                report = ingestion.run(
-                    request, jobs=jobs, on_progress=on_progress, on_prune=on_prune
-                )
+            whole = Ingestion(target.components, target.writable_scope())
+            with whole.with_jobs(jobs) as ingestion, ingestion.prepare(sources) as request:
+                report = ingestion.run(request, on_progress=on_progress, on_prune=on_prune)
             # Finish erasures that a deletion could not do at once.
             self.access.components.remover().finish_erasures(urgent=True)
             return report

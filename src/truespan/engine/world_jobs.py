@@ -7,7 +7,7 @@ import builtins
 from msgspec.json import encode
 
 from truespan.engine.access import WorldPart
-from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
+from truespan.engine.ingestion import Ingestion, OnProgress, OnPrune
 from truespan.engine.jobs import (
     DOCTOR,
     INGEST,
@@ -148,9 +148,9 @@ class WorldJobs(WorldPart, frozen=True):
         if request.uploads:
             # Refuse before files are stored.
             self._access.components.queue.require_room()
-        jobs = IngestJobs(self._access.components, self._access.writable_scope())
-        with jobs.prepare(request) as prepared:
-            return jobs.queue(prepared)
+        ingestion = Ingestion(self._access.components, self._access.writable_scope())
+        with ingestion.prepare(request) as prepared:
+            return ingestion.queue(prepared)
 
     def _requeue(self, job: str) -> Job:
         access, components, kind = self._access, self._access.components, self.get(job).kind
@@ -183,8 +183,8 @@ class WorldJobs(WorldPart, frozen=True):
             raise InvalidArgument(
                 f"This is a {kind} job.", advice=f"Resume it with 'jobs.submit'{own}."
             )
-        jobs = IngestJobs(self._access.components, self._access.writable_scope())
-        return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
+        ingestion = Ingestion(self._access.components, self._access.writable_scope())
+        return ingestion.resume(job, on_progress=on_progress, on_prune=on_prune)
 
     def _find(self, job: str) -> tuple[Scope, Job]:
         """Return a job, and the scope of its world."""

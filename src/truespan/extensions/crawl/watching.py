@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 
 from msgspec import Struct, field
 
-from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
+from truespan.engine.ingestion import Ingestion, OnProgress, OnPrune
 from truespan.errors import (
     Cancelled,
     InternalError,
@@ -95,7 +95,7 @@ class Watch(Struct):
     step. Iterate from one thread.
     """
 
-    jobs: Callable[[], IngestJobs]
+    jobs: Callable[[], Ingestion]
     request: IngestRequest
     watcher: FolderWatcher
     clock: Clock
@@ -166,7 +166,7 @@ class Watch(Struct):
         self.finish()
         return report
 
-    def _look(self, jobs: IngestJobs) -> _Look:
+    def _look(self, jobs: Ingestion) -> _Look:
         began, state = self.clock.monotonic(), self.state
         found = requests.find_sources(jobs.deps, jobs.scope, self.request, open_files=False)
         stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
@@ -287,8 +287,8 @@ def watch(
     """Watch folders for a world; see `Documents.watch`."""
     access, components = documents._access, documents._access.components
 
-    def make_jobs() -> IngestJobs:
-        return IngestJobs(components, access.writable_scope())
+    def make_jobs() -> Ingestion:
+        return Ingestion(components, access.writable_scope())
 
     jobs = make_jobs()
     options["prune"] = True

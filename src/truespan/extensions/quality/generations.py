@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.components import Components
-from truespan.engine.ingestion import IngestJobs, OnProgress
+from truespan.engine.ingestion import Ingestion, OnProgress
 from truespan.engine.jobs import REINDEX, require_resumable
 from truespan.engine.world import World
 from truespan.extensions.quality.build import ReindexReport, build_generation
@@ -334,7 +334,7 @@ class Generations(WorldPart, frozen=True):
             log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
             with log.record_end():
                 report = build_generation(deps, scope, log)
-        IngestJobs(components, scope).count_and_calibrate(scope)
+        Ingestion(components, scope).count_and_calibrate(scope)
         return replace(report, job=job)
 
     def _delete_retired(self) -> None:
@@ -374,7 +374,7 @@ class Generations(WorldPart, frozen=True):
 
     def _deps(self, scope: Scope) -> IngestDeps:
         self._access.components.require_model(scope.profile)
-        return IngestJobs(self._access.components, scope).deps
+        return Ingestion(self._access.components, scope).deps
 
     def _scope_of(self, number: int) -> Scope:
         check_whole("generation", number, 0, MAX_GENERATION)
@@ -441,7 +441,7 @@ def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTr
     generations._delete_retired()
     scope = generations._scope_of(read_request(job, _generation_of))
     build_generation(replace(generations._deps(scope), trace=trace), scope, log)
-    IngestJobs(access.components, scope).count_and_calibrate(scope)
+    Ingestion(access.components, scope).count_and_calibrate(scope)
 
 
 def check_generation(components: Components, scope: Scope) -> list[Notice]:
