@@ -29,7 +29,7 @@ from bench.serving import process
 from bench.slow_provider import MODEL
 from bench.synthetic import Corpus
 from truespan.engine.library import Library
-from truespan.types.job import JobState
+from truespan.types.job import IngestJob, JobState
 
 LATENCY = 0.25
 DOCUMENTS, FOLDER, CHUNKS_EACH = 24, 240, 10
@@ -116,7 +116,7 @@ def done(place: Place, name: str, paths: Sequence[Path], pids: Sequence[int]) ->
     world = place.library.create_world(name)
     asked, cpu, began = place.asked(), sum(map(cpu_of, pids)), time.perf_counter()
     for path in paths:
-        world.ingest(path, background=True)
+        world.jobs.submit(IngestJob(path))
     while not all(job.state.is_over for job in world.jobs.list()):
         time.sleep(PAUSE)
     seconds = time.perf_counter() - began
