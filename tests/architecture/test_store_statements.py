@@ -19,7 +19,12 @@ MIN_STATEMENTS = 150
 """Fewer would mean that this test no longer finds them."""
 ROWS_OF_EXTENSIONS = [
     STORE.parent / "extensions" / path
-    for path in ("cluster/copy.py", "quality/generation_rows.py", "server/request_rows.py")
+    for path in (
+        "cluster/copy.py",
+        "cluster/paces.py",
+        "quality/generation_rows.py",
+        "server/request_rows.py",
+    )
 ]
 NOT_OF_ONE_WORLD = {"sqlite.py", "postgres.py", "snapshot.py"}
 """Drivers, which find and create worlds, and copies of a whole file."""

@@ -446,10 +446,10 @@ def test_processes_together_respect_a_provider_rate_limit(works: Works) -> None:
     lock, together = threading.Lock(), threading.Barrier(len(stores))
 
     def ask(store: Any) -> None:
-        store.limits.reserve("google", 1000)
+        store.paces.reserve("google", 1000)
         for _ in range(10):
             together.wait(WAIT)
-            seconds = store.limits.reserve("openai", 7)
+            seconds = store.paces.reserve("openai", 7)
             with lock:
                 waits.append(seconds)
 

@@ -14,9 +14,9 @@ from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.settings.catalogue import Settings
 
 if TYPE_CHECKING:
+    from truespan.extensions.cluster.paces import PaceRows
     from truespan.providers.embedder import EmbedderOptions
     from truespan.providers.keys import KeyRing
-    from truespan.store.tables.limits import Limits
 
 
 class ModelContext(Struct, frozen=True):
@@ -29,7 +29,7 @@ class ModelContext(Struct, frozen=True):
     cooldowns: Cooldowns
     counter: TokenCounter
     """Counter for servers that do not count tokens; most models count like it."""
-    paces: Limits | None = None
+    paces: PaceRows | None = None
     """Store with which all processes share the rate limit."""
 
     @property
@@ -46,15 +46,12 @@ class ModelContext(Struct, frozen=True):
     def http_options(self, section: str) -> EmbedderOptions:
         """Return the options of an embedder of a server, whose settings are in a section."""
         from truespan.providers.embedder import EmbedderOptions
-        from truespan.providers.limits import RateLimiter, SharedRateLimiter
+        from truespan.providers.limits import RateLimiter
 
         options, value, pace = self.settings.embedding, self.settings.value_of, None
-        if options.requests_per_minute and self.paces is None:
-            pace = RateLimiter(options.requests_per_minute, self.clock)
-        elif options.requests_per_minute and self.paces is not None:
-            pace = SharedRateLimiter(
-                options.requests_per_minute, self.clock, options.provider, self.paces
-            )
+        if per_minute := options.requests_per_minute:
+            shared = self.paces and self.paces.limiter(options.provider, per_minute)
+            pace = shared or RateLimiter(per_minute, self.clock)
         return EmbedderOptions(
             base_url=value(f"{section}_base_url"),
             model=value(f"{section}_model"),

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -17,7 +16,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock
 
 if TYPE_CHECKING:
-    from truespan.store.tables.limits import Limits
+    pass
 
 _QUERIES_IN_A_ROW = 8
 """Number of queries after which a waiting request of ingestion is sent, so that it continues."""
@@ -118,15 +117,3 @@ class RateLimiter:
             self._begun.append(begin)
         if begin > now:
             self._clock.sleep(begin - now)
-
-
-class SharedRateLimiter(RateLimiter):
-    """A limit shared by all processes of a library: the start times are in its store."""
-
-    def __init__(self, per_minute: int, clock: Clock, provider: str, store: Limits) -> None:
-        super().__init__(per_minute, clock)
-        self._reserve = partial(store.reserve, provider, per_minute)
-
-    def wait(self) -> None:
-        if (seconds := self._reserve()) > 0:
-            self._clock.sleep(seconds)

@@ -188,13 +188,6 @@ def is_blank(text: str) -> bool:
     )
 
 
-def check_parts(parts: object) -> frozenset[RankPart]:
-    """Return parts of the ranking by their names; raises InvalidArgument."""
-    if not isinstance(parts, list | tuple | set | frozenset) or not set(parts) <= set(RankPart):
-        raise InvalidArgument(f"without must be a list of {', '.join(RankPart)}.")
-    return frozenset(map(RankPart, parts))
-
-
 def check_mode(mode: object, rerank: object = None, query: str | None = "") -> Mode | None:
     """Return a mode by its name, None for the world's default; check `rerank` with it."""
     if rerank is not None and not isinstance(rerank, bool):

@@ -141,7 +141,7 @@ def open_library(
         clock=clock,
         cooldowns=store.limits,
         counter=wordpiece,
-        paces=store.limits if on_server else None,
+        paces=store.paces if on_server else None,
     )
     max_bytes = settings.source_max_mib * MEBIBYTE
     assets = load(

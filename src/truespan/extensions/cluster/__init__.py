@@ -19,6 +19,7 @@ def register(tables: Tables) -> None:
         Commands("Serve", f"{_HERE}.commands", ("worker",)),
         Commands("Maintenance", f"{_HERE}.commands", ("prepare-store",)),
     )
+    tables.store_parts["paces"] = f"{_HERE}.paces:PaceRows"
     tables.components |= {
         "database": f"{_HERE}.configured:open_database",
         "index": f"{_HERE}.configured:make_index",

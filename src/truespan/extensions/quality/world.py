@@ -58,7 +58,6 @@ from truespan.types.request import (
     Mode,
     RankPart,
     check_mode,
-    check_parts,
     check_share,
     check_whole,
 )
@@ -333,7 +332,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         if not without:
             return target
         components = self._access.components
-        components = replace(components, without=components.without | check_parts(without))
+        components = replace(components, without=components.without | _check_parts(without))
         return WorldEvaluation(replace(target._access, components=components))
 
     def _evaluate(
@@ -556,3 +555,10 @@ def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
     if len(set(wanted)) < len(modes):
         raise InvalidArgument("Name each mode once.")
     return wanted
+
+
+def _check_parts(parts: object) -> frozenset[RankPart]:
+    """Return parts of the ranking by their names; raises InvalidArgument."""
+    if not isinstance(parts, list | tuple | set | frozenset) or not set(parts) <= set(RankPart):
+        raise InvalidArgument(f"without must be a list of {', '.join(RankPart)}.")
+    return frozenset(map(RankPart, parts))

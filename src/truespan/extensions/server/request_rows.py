@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from truespan.store.engines.session import Part, retry_on_conflict
-from truespan.store.tables.limits import RATE_WINDOW_SECONDS
 
+_RATE_WINDOW_SECONDS = 60
 KEPT_SECONDS = 24 * 3600
 """Time for which a stored reply is returned to a repeated request."""
 _HTTP = "truespan.extensions.server.http"
@@ -92,7 +92,7 @@ class RequestRows(Part):
         one request per interval. The stored time of a caller is when all requests so far would have
         been sent at that rate.
         """
-        interval = RATE_WINDOW_SECONDS / per_minute
+        interval = _RATE_WINDOW_SECONDS / per_minute
         with self._db.write_shared() as session:
             session.lock_name("truespan.requests", caller)
             now = self._clock.now()
@@ -102,7 +102,7 @@ class RequestRows(Part):
                 caller=caller,
             )
             paced = max(until or 0.0, now) + interval
-            wait = paced - now - RATE_WINDOW_SECONDS
+            wait = paced - now - _RATE_WINDOW_SECONDS
             if wait > 0:
                 return wait
             where = ("provider", "key")
