@@ -405,8 +405,8 @@ class RecordsContract:
         assert lib.store.records.kept_calibration(scope) == measured
         other = lib.store.generations.add_generation(scope, other_profile(model="x"), None)
         assert lib.store.records.kept_calibration(Scope(OWNER, scope.world, other)) is None
-        assert lib.store.records.forget_calibration(scope)
-        assert not lib.store.records.forget_calibration(scope)
+        assert lib.store.generations.forget_calibration(scope)
+        assert not lib.store.generations.forget_calibration(scope)
 
     def test_words_are_stored_for_a_revision_and_removed_with_it(self, lib: LibraryFixture) -> None:
         scope = built(lib)

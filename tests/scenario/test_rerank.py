@@ -236,6 +236,7 @@ def test_unavailable_reranker_or_missing_query_is_a_mistake(lib: LibraryFixture)
     assert world.retrieve(selected_text="A passage.", rerank=False).metadata.rerank is None
 
 
+@pytest.mark.needs_extension
 @proves("rerank.order")
 def test_evaluation_grades_reranked_order_and_its_failures(lib: LibraryFixture) -> None:
     golden = b'{"id": "q", "query": "who?", "expected": ["3.txt"]}\n'

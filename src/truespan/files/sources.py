@@ -303,17 +303,6 @@ class FileSources:
         )
         return names[0], content
 
-    def stamp(self, source: Source) -> object:
-        """Return a value that changes with a file or its sidecar: sizes, times and inodes."""
-        stamps: list[tuple[int, ...] | None] = []
-        for ending in ("", *SIDECAR_ENDINGS):
-            stamp = None
-            with suppress(OSError, ValueError):
-                found = os.stat(f"{source.path}{ending}")
-                stamp = found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-            stamps.append(stamp)
-        return tuple(stamps)
-
     def exists(self, path: str) -> bool:
         """Return whether a file still exists at the recorded path of a document.
 

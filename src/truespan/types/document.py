@@ -276,10 +276,6 @@ class KeptGeneration(Struct, frozen=True):
     named: bool
 
 
-ALLOWED_DROP = 0.01
-"""Maximum drop of a mean of golden queries below that of the replaced generation."""
-
-
 class Verdict(Struct, frozen=True):
     """Result of a gate of promotion: whether it passed, and all reasons against it."""
 

@@ -9,7 +9,9 @@ renames it is one change, and a file that is still growing is waited for.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, Unpack
 
@@ -26,6 +28,7 @@ from truespan.errors import (
     resource_error,
 )
 from truespan.ingest import requests
+from truespan.ingest.manifest import SIDECAR_ENDINGS
 from truespan.ingest.report import IngestReport
 from truespan.ingest.requests import Choice, IngestRequest
 from truespan.protocols import Clock
@@ -34,6 +37,7 @@ from truespan.types.source import IngestArguments
 
 if TYPE_CHECKING:
     from truespan.engine.documents import Documents
+    from truespan.types.source import Source
 
 SETTLE_SECONDS = 1.0
 """Seconds between two scans that must see the same state."""
@@ -169,7 +173,7 @@ class Watch(Struct):
     def _look(self, jobs: Ingestion) -> _Look:
         began, state = self.clock.monotonic(), self.state
         found = requests.find_sources(jobs.deps, jobs.scope, self.request, open_files=False)
-        stamps = {source.path: jobs.deps.sources.stamp(source) for source in found}
+        stamps = {source.path: _stamp(source) for source in found}
         missing: frozenset[str] = frozenset()
         lost = frozenset(state.done.keys() - stamps.keys())
         # All documents are compared with the folders once, later only if a file is gone.
@@ -272,6 +276,18 @@ class _State(Struct):
         for path in paths:
             self.done.pop(path, None)
             self.refused.pop(path, None)
+
+
+def _stamp(source: Source) -> object:
+    """Return a value that changes with a file or its sidecar: sizes, times and inodes."""
+    stamps: list[tuple[int, ...] | None] = []
+    for ending in ("", *SIDECAR_ENDINGS):
+        stamp = None
+        with suppress(OSError, ValueError):
+            found = os.stat(f"{source.path}{ending}")
+            stamp = found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        stamps.append(stamp)
+    return tuple(stamps)
 
 
 def watch(

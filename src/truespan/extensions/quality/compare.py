@@ -20,9 +20,11 @@ from truespan.extensions.quality.evaluate import (
     mean,
 )
 from truespan.types.bundle import Notice
-from truespan.types.document import ALLOWED_DROP, Verdict
+from truespan.types.document import Verdict
 from truespan.types.request import check_share
 
+ALLOWED_DROP = 0.01
+"""Maximum drop of a mean of golden queries below that of the replaced generation."""
 EQUAL_WITHIN = 1e-9
 """Maximum difference that counts as rounding."""
 

@@ -1,4 +1,4 @@
-"""Rows of generations: adding, retiring and removing them, and the aliases that name them."""
+"""Rows of generations: adding, retiring and removing them, their aliases and calibrations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts
 
 
 class GenerationRows(Part):
-    """The generations of worlds beside the first, and their aliases."""
+    """The generations of worlds beside the first, their aliases, and kept calibrations."""
 
     @retry_on_conflict
     def add_generation(
@@ -168,3 +168,15 @@ class GenerationRows(Part):
             )
             queue_files(session, [profile], self._clock.now(), urgent=False)
             session.touch_world()
+
+    @retry_on_conflict
+    def forget_calibration(self, scope: Scope) -> bool:
+        """Remove the calibration of the scope's profile; return whether there was one."""
+        with self._db.write(scope) as session:
+            removed = session.execute(
+                "DELETE FROM calibrations WHERE world_id = :world AND profile_id = :profile",
+                profile=scope.profile.id,
+            )
+            if removed:
+                session.touch_world()
+        return removed > 0

@@ -16,6 +16,7 @@ from truespan.engine.ingestion import Ingestion, OnProgress
 from truespan.engine.jobs import REINDEX, require_resumable
 from truespan.engine.world import World
 from truespan.extensions.quality.build import ReindexReport, build_generation
+from truespan.extensions.quality.compare import ALLOWED_DROP
 from truespan.extensions.quality.evaluate import Evaluation
 from truespan.extensions.quality.world import Candidate, Golden, WorldEvaluation
 from truespan.ingest.indexing import prepare_index
@@ -26,7 +27,7 @@ from truespan.maintenance.doctor.plan import Finding
 from truespan.observer import RequestTrace
 from truespan.tables import import_member, tables
 from truespan.types.bundle import Notice
-from truespan.types.document import ALLOWED_DROP, GenerationRecord, Verdict
+from truespan.types.document import GenerationRecord, Verdict
 from truespan.types.job import Job, JobState, ReindexJob, read_request
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import check_whole, require_domain_key

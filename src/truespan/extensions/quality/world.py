@@ -27,7 +27,7 @@ from truespan.extensions.quality.calibrate import (
     propose_evidence,
     unrelated_high,
 )
-from truespan.extensions.quality.compare import compare, gate, gate_generation
+from truespan.extensions.quality.compare import ALLOWED_DROP, compare, gate, gate_generation
 from truespan.extensions.quality.evaluate import (
     NDCG_CUT,
     Evaluation,
@@ -49,7 +49,7 @@ from truespan.files.jail import read_file
 from truespan.retrieval.pipeline import APPROXIMATE, require_world
 from truespan.retrieval.query import calibration_of, round_score
 from truespan.types.bundle import Notice
-from truespan.types.document import ALLOWED_DROP, Document, Verdict
+from truespan.types.document import Document, Verdict
 from truespan.types.profile import Calibration
 from truespan.types.reading import MAX_PAGE_SENTENCES
 from truespan.types.request import (
@@ -297,7 +297,7 @@ class WorldEvaluation(WorldPart, frozen=True):
         scope = self._scope()
         if not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("forget a calibration")
-        return self._access.components.store.records.forget_calibration(scope)
+        return self._access.components.store.generations.forget_calibration(scope)
 
     def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]:
         """Return golden queries, parsed and checked.

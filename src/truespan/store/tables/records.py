@@ -85,18 +85,6 @@ class Records(Part):
             # Running requests must notice the change, because answers depend on it.
             session.touch_world()
 
-    @retry_on_conflict
-    def forget_calibration(self, scope: Scope) -> bool:
-        """Remove the calibration of the scope's profile; return whether there was one."""
-        with self._db.write(scope) as session:
-            removed = session.execute(
-                "DELETE FROM calibrations WHERE world_id = :world AND profile_id = :profile",
-                profile=scope.profile.id,
-            )
-            if removed:
-                session.touch_world()
-        return removed > 0
-
     def kept_cohort(self, scope: Scope, digest: str) -> bytes | None:
         """Return the vectors of the cohort with this digest; None if there are none."""
         vectors, recorded = self._db.at(scope).one(

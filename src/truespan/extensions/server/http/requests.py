@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
+from truespan.extensions.quality.compare import ALLOWED_DROP
 from truespan.extensions.server.arguments import (
     METADATA_KEY,
     Arguments,
@@ -38,7 +39,6 @@ from truespan.types.arguments import (
 from truespan.types.audience import LABEL_PATTERN
 from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
 from truespan.types.document import (
-    ALLOWED_DROP,
     DEFAULT_FACET_VALUES,
     MAX_DOCUMENT_SEARCH_LENGTH,
     MAX_FACET_VALUES,
