@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.architecture.test_imports import SOURCE
 
-ENGINE_LINES = 70_500
+ENGINE_LINES = 70_000
 """All but extensions and clients. The goal is 70,000."""
-ALL_LINES = 100_700
+ALL_LINES = 100_500
 """The goal is 96,500."""
 LOADED_LINES = 24_000
 """Lines of the modules that opening a library and creating a world load."""
