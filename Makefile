@@ -68,7 +68,7 @@ test-system: $(VENV)/.dev ## create documents with LibreOffice and pandoc and re
 	$(BIN)/python -m pytest -m system -rs
 
 test-page: $(VENV)/.dev chromium axe ## test the web page in Chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/page -m page -rs || { \
+	$(BIN)/python -m pytest -n auto --dist loadfile $(SHARD:%=--shard %) tests/page -m page -rs || { \
 		echo "running the failed tests again, one at a time:"; \
 		$(BIN)/python -m pytest tests/page -m page $(AGAIN); }
 

@@ -3,6 +3,7 @@
     python -m tools.long_suites             for CI, after the checks of every commit
     python -m tools.long_suites --list      list the suites with their times
     python -m tools.long_suites test-ocr    run all suites of a target
+    python -m tools.long_suites --shard 3   print whose turn it is of 3 shards, as in 2/3
 
 The number of commits decides, so that a series of commits runs all suites. A shallow clone does not
 know the number; there the id of the commit decides. A suite that needs a program which is missing
@@ -103,6 +104,10 @@ def main(arguments: Sequence[str]) -> int:
     if arguments == ["--list"]:
         for suite in SUITES:
             print(f"{suite.minutes:4g} min  make {suite.command}")
+        return 0
+    if arguments[:1] == ["--shard"]:
+        count = int(arguments[1])
+        print(f"{find_turn() % count + 1}/{count}")
         return 0
     if unknown := set(arguments).difference(suite.target for suite in SUITES):
         sys.exit(f"There is no long suite {', '.join(sorted(unknown))}; see --list.")

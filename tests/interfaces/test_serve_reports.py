@@ -135,6 +135,7 @@ def test_startup_lines_describe_the_server() -> None:
         "token": (startup(requires_token=True, tokens=3), ["a token is required; 3 are active"]),
         "no token": (startup(requires_token=True), ["truespan token create"]),
         "one": (startup(tokens=1), ["1 is active"]),
+        "no metrics": (startup(metrics=False), ["none are collected", "extra 'metrics'"]),
         "processes": (startup(processes=4), ["4 processes"]),
         "idle": (startup(queue=True), ["no worker is running", "truespan worker"]),
         "working": (startup(queue=True, workers_running=True), ["jobs run on workers"]),

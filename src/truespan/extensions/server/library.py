@@ -13,7 +13,6 @@ from truespan.engine.components import Components
 from truespan.errors import (
     Conflict,
     InvalidArgument,
-    InvalidConfiguration,
     NotAllowed,
     TruespanError,
 )
@@ -48,19 +47,11 @@ class LibraryServer:
         return authenticate(self._components, self._authority, secret)
 
     def metrics(self) -> bytes:
-        """Return the metrics in the text format of Prometheus.
-
-        Raises:
-            InvalidConfiguration: the server collects none.
-        """
+        """Return the metrics in the text format of Prometheus; empty if none are collected."""
         if not self._authority.may_observe():
             raise NotAllowed("read the metrics")
-        if self._components.metrics is None:
-            raise InvalidConfiguration(
-                "This server collects no metrics.",
-                advice="Install Truespan with the extra 'metrics', and start the server again.",
-            )
-        return self._components.metrics()
+        collected = self._components.metrics
+        return b"" if collected is None else collected()
 
     @property
     def sign_in(self) -> SignIn | None:

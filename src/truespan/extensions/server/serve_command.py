@@ -120,7 +120,9 @@ def describe_startup(startup: "Startup") -> str:
     rows = {
         "worlds": listed,
         "authentication": authentication,
-        "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
+        "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'"
+        if startup.metrics
+        else "none are collected; install Truespan with the extra 'metrics'",
         "workers": f"{processes}; {jobs}",
         "API": f"{startup.address}openapi.json",
         "OpenAI clients": f"{startup.address}v1, with a token as key ('truespan token create')",

@@ -147,6 +147,8 @@ class Startup(Struct, frozen=True):
     """Whether jobs wait for workers; otherwise the server runs them."""
     workers_running: bool | None
     log_format: str = "text"
+    metrics: bool = True
+    """Whether metrics are collected."""
 
 
 def _can_collect_metrics() -> bool:
@@ -198,6 +200,7 @@ def _startup(
         if worlds
         else None,
         log_format=settings.log.format,
+        metrics=_can_collect_metrics(),
     )
 
 
