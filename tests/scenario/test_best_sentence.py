@@ -325,6 +325,7 @@ def test_exact_location_names_one_page_or_row(location: str, exact: bool) -> Non
     assert is_exact(location) is exact
 
 
+@pytest.mark.recommended
 @proves("result.best-sentence")
 def test_row_of_a_table_is_quoted_and_not_its_header(lib: LibraryFixture) -> None:
     rows = [f"{name},harbour of {name},{place}" for place, name in enumerate(("Ada", "Bob", "Cyd"))]

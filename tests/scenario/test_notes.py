@@ -87,6 +87,8 @@ def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
         reader.at_position("book.txt", 9).notes.add("x")
 
 
+# In `contract` worlds an answer quotes whole passages, headings of the document included.
+@pytest.mark.recommended
 @proves("output.no-forged-links")
 def test_labels_of_a_document_make_no_link_in_exports(lib: LibraryFixture) -> None:
     lure = "Lamps](https://evil.example/login) and [more"

@@ -13,7 +13,7 @@ from tests.support.worlds import LibraryFixture, other_profile, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, Point
-from truespan.types.ids import ChunkId, TextHash, hash_text
+from truespan.types.ids import ChunkId, TextHash, hash_bytes, hash_text
 from truespan.types.scope import OWNER, Generation, Scope
 from truespan.types.vectors import Vector
 
@@ -206,6 +206,11 @@ def vector_of_other_model(vector: Vector, rng: random.Random) -> Vector:
     return vector_of(f"of another model {rng.random()}", len(vector) // 4)
 
 
+def _hash_copy(text: str | bytes) -> TextHash:
+    # PostgreSQL stores texts as bytes.
+    return hash_bytes(text) if isinstance(text, bytes) else hash_text(text)
+
+
 def is_text_lost(lib: LibraryFixture) -> bool:
     """Return whether both copies of a chunk's text are damaged: its own and the document's."""
     copies = lib.sql(
@@ -215,7 +220,7 @@ def is_text_lost(lib: LibraryFixture) -> bool:
              AND c.position = s.position"""
     )
     return any(
-        all(copy is None or hash_text(copy) != text_hash for copy in texts)
+        all(copy is None or _hash_copy(copy) != text_hash for copy in texts)
         for text_hash, *texts in copies
     )
 

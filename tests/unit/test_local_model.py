@@ -34,6 +34,8 @@ def flip_bit(content: bytes) -> bytes:
 @pytest.fixture
 def bundled_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use an empty folder in place of the bundled model."""
+    # `BUNDLED` finds its files at the first use, which may be in a test with this fixture.
+    assert BUNDLED.location == BUNDLED_FOLDER
     folder = tmp_path / "bundled"
     monkeypatch.setattr(local, "BUNDLED_FOLDER", folder)
     return folder
